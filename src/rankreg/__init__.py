@@ -1,0 +1,59 @@
+"""Few false alarms at a high true positive rate, for rare and critical classes.
+
+Names load on first use: `import rankreg` and `rankreg.metrics` stay free of torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rankreg import losses, metrics
+    from rankreg.alm import ALM
+    from rankreg.buffer import PositiveBuffer
+    from rankreg.losses import LOSSES, make_loss
+    from rankreg.multiclass import critical_score
+    from rankreg.objective import Objective, Terms
+    from rankreg.ranking import rank
+    from rankreg.regularizer import RankReg, rank_penalty
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "ALM": "alm",
+    "LOSSES": "losses",
+    "Objective": "objective",
+    "PositiveBuffer": "buffer",
+    "RankReg": "regularizer",
+    "Terms": "objective",
+    "critical_score": "multiclass",
+    "make_loss": "losses",
+    "rank": "ranking",
+    "rank_penalty": "regularizer",
+}
+
+__all__ = [
+    "ALM",
+    "LOSSES",
+    "Objective",
+    "PositiveBuffer",
+    "RankReg",
+    "Terms",
+    "critical_score",
+    "losses",
+    "make_loss",
+    "metrics",
+    "rank",
+    "rank_penalty",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("losses", "metrics"):
+        return import_module(f"rankreg.{name}")
+    if name in _HOME:
+        return getattr(import_module(f"rankreg.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'rankreg' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,80 @@
+"""The one door for tensors: shapes and dtypes always, values where looking at them costs nothing.
+
+Values are checked on the CPU only, since reading one from a GPU would make the host wait, and not while
+`torch.compile` traces, since a branch on a value would break the graph.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def values_are_readable(tensor: Tensor) -> bool:
+    """Whether the values may be looked at without a synchronisation or a graph break."""
+    return tensor.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def at_least_float32(scores: Tensor) -> Tensor:
+    """Half precision makes ties, so it is left before anything is ranked, lost or compared."""
+    return scores if scores.dtype == torch.float64 else scores.float()
+
+
+def check_scores(scores: Tensor) -> None:
+    """Scores are floating point and hold no NaN."""
+    if not scores.is_floating_point():
+        raise ValueError(f"scores must be floating point, got {scores.dtype}: pass raw scores, e.g. model(x)")
+    if values_are_readable(scores) and bool(scores.isnan().any()):
+        raise ValueError("scores contain NaN: training has diverged or an input was not finite")
+
+
+def check_binary(scores: Tensor, labels: Tensor) -> None:
+    """One score and one label in {0, 1} per sample."""
+    if scores.ndim != 1 or labels.shape != scores.shape:
+        raise ValueError(
+            f"expected scores and labels of one shape (N,), got {tuple(scores.shape)} and {tuple(labels.shape)}:"
+            " for a model that returns (N, 1) use scores.squeeze(1)"
+        )
+    check_scores(scores)
+    if values_are_readable(labels) and not bool(((labels == 0) | (labels == 1)).all()):
+        raise ValueError(f"labels must be 0 or 1 (1 = critical), got {distinct(labels)}: map them first")
+
+
+def check_multiclass(logits: Tensor, labels: Tensor) -> None:
+    """One row of logits per sample and one class index below their number."""
+    if logits.ndim != 2 or labels.shape != logits.shape[:1]:
+        raise ValueError(
+            f"expected logits (N, K) and labels (N,), got {tuple(logits.shape)} and {tuple(labels.shape)}"
+        )
+    check_scores(logits)
+    if labels.is_floating_point() or labels.is_complex():
+        raise ValueError(f"labels must be class indices of an integer dtype, got {labels.dtype}: use .long()")
+    if values_are_readable(labels) and not bool(((labels >= 0) & (labels < logits.shape[1])).all()):
+        raise ValueError(f"labels must lie in 0 … {logits.shape[1] - 1}, got {distinct(labels)}")
+
+
+def check_ids(ids: Tensor, labels: Tensor) -> None:
+    """One integer per sample."""
+    if ids.shape != labels.shape or ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+        raise ValueError(
+            f"expected integer ids of shape {tuple(labels.shape)}, one per sample,"
+            f" got {ids.dtype} of shape {tuple(ids.shape)}"
+        )
+
+
+def check_positive(value: float, name: str, why: str) -> None:
+    """A finite number above zero."""
+    if not (value > 0 and math.isfinite(value)):
+        raise ValueError(f"{name} must be a finite number above 0, got {value!r}: {why}")
+
+
+def check_not_negative(value: float, name: str, why: str) -> None:
+    """A finite number, zero or more."""
+    if not (value >= 0 and math.isfinite(value)):
+        raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}: {why}")
+
+
+def distinct(labels: Tensor) -> str:
+    """The first few distinct values, for a message."""
+    values = labels.unique().tolist()
+    return ", ".join(map(str, values[:5])) + (", …" if len(values) > 5 else "")

@@ -1,0 +1,165 @@
+"""The baseline that the paper measures against: an augmented Lagrangian that holds positives above negatives.
+
+Reference: Sangalli et al., "Constrained optimization to train neural networks on critical and under-represented
+classes", NeurIPS 2021.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from rankreg._checks import (
+    at_least_float32,
+    check_binary,
+    check_ids,
+    check_multiclass,
+    check_not_negative,
+    check_positive,
+    values_are_readable,
+)
+from rankreg.multiclass import critical_score
+
+PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {  # data set → base loss → (μ₀, δ)
+    "cifar10-1:100": {
+        "bce": (1e-7, 0.25),
+        "s-ml": (1e-6, 0.1),
+        "s-fl": (1e-6, 0.5),
+        "a-ml": (1e-7, 0.25),
+        "a-fl": (1e-5, 0.25),
+        "cb-bce": (1e-4, 0.5),
+        "w-bce": (1e-7, 1.0),
+        "ldam": (1e-6, 1.0),
+    },
+    "cifar10-1:200": {
+        "bce": (1e-5, 0.5),
+        "s-ml": (1e-9, 0.0),
+        "s-fl": (1e-7, 0.0),
+        "a-ml": (1e-9, 0.0),
+        "a-fl": (1e-7, 1.0),
+        "cb-bce": (1e-4, 0.1),
+        "w-bce": (1e-7, 0.1),
+        "ldam": (1e-8, 0.25),
+    },
+    "cifar100-1:100": {
+        "bce": (1e-3, 0.1),
+        "s-ml": (1e-3, 1.0),
+        "s-fl": (1e-5, 0.25),
+        "a-ml": (1e-3, 0.5),
+        "a-fl": (1e-4, 0.1),
+        "cb-bce": (1e-2, 0.25),
+        "w-bce": (1e-7, 1.0),
+        "ldam": (1e-7, 0.5),
+    },
+    "cifar100-1:200": {
+        "bce": (1e-3, 0.1),
+        "s-ml": (1e-4, 0.5),
+        "s-fl": (1e-3, 0.1),
+        "a-ml": (1e-3, 0.5),
+        "a-fl": (1e-3, 0.25),
+        "cb-bce": (1e-3, 1.0),
+        "w-bce": (1e-6, 1.0),
+        "ldam": (1e-3, 0.25),
+    },
+}
+
+
+class ALM(nn.Module):
+    """The augmented Lagrangian term: add `alm(scores, labels, ids)` to any loss.
+
+        q_i = Σ_{k∈N} relu(s_k − s_i + δ)    for each positive i
+
+        ℓ = Σ_{i∈P} (μ/2 · q_i² + λ_i · q_i) / (|P| |N|)
+
+    N, P: the batch's negatives and positives; δ: `delta`; μ: grows from `mu` by the factor `rho`, see `end_epoch`;
+    λ_i: the multiplier of training sample i, named by ids in 0 … samples − 1. It starts at 0 and, in training
+    mode, grows by μ·q_i whenever sample i is seen. All of it is in `state_dict()`. With `critical`, a class index,
+    the term takes logits (N, K) and class labels, and s is `critical_score`.
+    """
+
+    name = "alm"
+    mu: Tensor
+    multipliers: Tensor
+    epoch: Tensor
+    last_auc: Tensor
+
+    def __init__(
+        self,
+        samples: int,
+        *,
+        mu: float = 1e-5,
+        delta: float = 0.25,
+        rho: float = 2.0,
+        critical: int | None = None,
+    ) -> None:
+        super().__init__()
+        if samples < 1:
+            raise ValueError(f"samples must be the size of the training set, at least 1, got {samples}")
+        check_positive(mu, "mu", "it is the penalty's first weight")
+        check_not_negative(delta, "delta", "it is the margin between positives and negatives")
+        if not (rho >= 1 and math.isfinite(rho)):
+            raise ValueError(f"rho must be a finite number of at least 1, got {rho!r}: mu grows by it")
+        self.delta, self.rho, self.critical = delta, rho, critical
+        self.largest_mu = mu * rho ** (5 if mu < 1e-3 else 3)
+        self.register_buffer("multipliers", torch.zeros(samples, dtype=torch.float64))
+        self.register_buffer("mu", torch.tensor(mu, dtype=torch.float64))
+        self.register_buffer("epoch", torch.tensor(0))
+        self.register_buffer("last_auc", torch.tensor(math.nan, dtype=torch.float64))
+
+    def forward(self, scores: Tensor, labels: Tensor, ids: Tensor | None = None) -> Tensor:
+        """The term, a scalar; in training mode the multipliers of the positives seen grow."""
+        if self.critical is not None:
+            check_multiclass(scores, labels)
+            scores, labels = critical_score(scores, self.critical), labels == self.critical
+        check_binary(scores, labels)
+        ids = self._checked(ids, labels)
+        positive = labels == 1
+        scores = at_least_float32(scores)
+        violations = shortfalls(scores, positive, delta=self.delta)
+        multipliers = self.multipliers[ids]
+        pairs = (positive.sum() * (~positive).sum()).clamp(min=1)
+        lagrangian = (self.mu / 2 * violations**2 + multipliers * violations).sum() / pairs
+        if self.training:
+            self.multipliers.index_add_(0, ids, self.mu * violations.detach())
+        return lagrangian.to(scores.dtype)
+
+    def end_epoch(self, validation_auc: float) -> None:
+        """Let μ grow: once after the third epoch, later whenever the AUC fell by more than 0.05 since the epoch
+        before; never beyond μ₀ρ⁵ (μ₀ρ³ if μ₀ is at least 1e-3)."""
+        if not 0 <= validation_auc <= 1:
+            raise ValueError(
+                f"validation_auc must lie in [0, 1], got {validation_auc!r}: give a share, not a percentage"
+            )
+        self.epoch += 1
+        fell = validation_auc < float(self.last_auc) - 0.05
+        if self.epoch == 3 or (self.epoch > 3 and fell):
+            self.mu.mul_(self.rho).clamp_(max=self.largest_mu)
+        self.last_auc.fill_(validation_auc)
+
+    def _checked(self, ids: Tensor | None, labels: Tensor) -> Tensor:
+        if ids is None:
+            raise ValueError("ALM keeps one multiplier per training sample: pass ids, each sample's index")
+        check_ids(ids, labels)
+        if values_are_readable(ids) and bool(((ids < 0) | (ids >= len(self.multipliers))).any()):
+            raise ValueError(f"ids must lie in 0 … {len(self.multipliers) - 1}, the training set's indices")
+        return ids.long()
+
+    def extra_repr(self) -> str:
+        return f"{len(self.multipliers)}, mu={float(self.mu):g}, delta={self.delta}, rho={self.rho}"
+
+
+def shortfalls(scores: Tensor, positive: Tensor, *, delta: float) -> Tensor:
+    """q_i = Σ_{k∈N} relu(s_k − s_i + δ) for each positive i, zero elsewhere, in O(n log n).
+
+    The sum runs over the negatives above s_i − δ: a prefix of the descending order, so two running sums give it.
+    They are kept in float64, since q_i is the small difference of two large ones.
+    """
+    exact = scores.double()
+    ordered, order = exact.sort(descending=True)
+    negative = (~positive)[order]
+    nothing = exact.new_zeros(1)
+    sums = torch.cat([nothing, (ordered * negative).cumsum(0)])
+    counts = torch.cat([nothing, negative.cumsum(0)])
+    level = exact - delta
+    above = torch.searchsorted(-ordered.detach(), -level.detach())  # how many scores lie above each level
+    return torch.where(positive, (sums[above] - counts[above] * level).clamp(min=0), 0)

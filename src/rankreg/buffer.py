@@ -1,0 +1,164 @@
+"""A memory of hard positives that rides along with every batch."""
+
+from collections.abc import Callable
+from typing import Any, Literal, Self, TypeVar, overload
+
+import torch
+from torch import Tensor, nn
+
+from rankreg._checks import check_ids, check_scores
+from rankreg._names import look_up
+from rankreg._trees import check_rows, join_rows, map_rows
+
+Tree = TypeVar("Tree")
+PolicyName = Literal["dequeue-max", "dequeue-min", "fifo"]
+
+# How willingly a sample leaves: from scores in order of entry to keys, the highest leaves first.
+POLICIES: dict[str, Callable[[Tensor], Tensor]] = {
+    "dequeue-max": lambda scores: scores,
+    "dequeue-min": torch.neg,
+    "fifo": lambda scores: -torch.arange(len(scores), device=scores.device),
+}
+
+
+class PositiveBuffer(nn.Module):
+    """Up to `capacity` positive samples, appended to every batch so that each one has something to rank.
+
+        inputs, labels = buffer.extend(inputs, labels)
+        scores = model(inputs)
+        ...
+        buffer.update(inputs, labels, scores)
+
+    It fills up first. Then every new positive takes the place of a held one: the one with the highest score
+    ("dequeue-max", which keeps hard positives), the lowest ("dequeue-min") or the oldest ("fifo"). When a batch
+    brings more positives than the buffer holds, the same policy chooses among them. A sample may be held twice, as
+    in the paper, unless ids are given. `positive` is the label of a positive, for multi-class use.
+
+    Inputs are a tensor or any nested dict, list or tuple of tensors whose first axis counts samples; they are kept
+    as given, so extend before augmenting. Contents, order and scores are in `state_dict()` and follow `.to(device)`
+    and the batch's device.
+
+    Reference: Mohammadi et al., CVPR 2023, section 3.5.
+    """
+
+    def __init__(self, capacity: int = 32, policy: PolicyName = "dequeue-max", *, positive: int = 1) -> None:
+        super().__init__()
+        if capacity < 0:
+            raise ValueError(f"capacity must be at least 0, got {capacity}: 0 switches the buffer off")
+        self._leaving_order = look_up(POLICIES, policy, "policy")
+        self.capacity, self.policy, self.positive = capacity, policy, positive
+        self.inputs: Any = None
+        self.scores = torch.empty(0)
+        self.ids: Tensor | None = None
+        self._batch_size: int | None = None  # of the batch extended last, until its update
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @overload
+    def extend(self, inputs: Tree, labels: Tensor) -> tuple[Tree, Tensor]: ...
+    @overload
+    def extend(self, inputs: Tree, labels: Tensor, ids: Tensor) -> tuple[Tree, Tensor, Tensor]: ...
+    def extend(self, inputs: Any, labels: Tensor, ids: Tensor | None = None) -> tuple[Any, ...]:
+        """Inputs and labels (and ids, if given) with the whole buffer appended."""
+        self._check(inputs, labels, ids)
+        self._batch_size = len(labels)
+        if len(self):
+            self.to(labels.device)
+            inputs = join_rows(inputs, self.inputs)
+            labels = torch.cat([labels, labels.new_full((len(self),), self.positive)])
+            ids = ids if ids is None else torch.cat([ids, self.ids])
+        return (inputs, labels) if ids is None else (inputs, labels, ids)
+
+    def update(self, inputs: Any, labels: Tensor, scores: Tensor, ids: Tensor | None = None) -> None:
+        """Take in the batch's positives, given what `extend` returned and its scores; re-score what was held.
+
+        Without an `extend` before it, every row is a new one and what is held keeps its scores.
+        """
+        self._check(inputs, labels, ids)
+        if scores.shape != labels.shape:
+            raise ValueError(
+                f"expected one score per sample, shape {tuple(labels.shape)}, got {tuple(scores.shape)}:"
+                " for logits (N, K) pass critical_score(logits, critical)"
+            )
+        check_scores(scores)
+        batch_size = len(labels) if self._batch_size is None else self._batch_size
+        if self._batch_size is not None and len(labels) != batch_size + len(self):
+            raise ValueError(
+                f"extend returned {batch_size} + {len(self)} samples, update got {len(labels)}:"
+                " pass the extended inputs, labels and scores"
+            )
+        scores = scores.detach().float()
+        if self._batch_size is not None:
+            self.scores = scores[batch_size:].clone()
+        self._batch_size = None
+        if self.capacity:
+            self._admit(inputs, scores, ids, self._new_rows(labels[:batch_size], ids))
+
+    def _new_rows(self, labels: Tensor, ids: Tensor | None) -> Tensor:
+        """Where in the batch the positives are; with ids, only those not held yet, each once."""
+        rows = (labels == self.positive).nonzero().squeeze(1)
+        if ids is None or not len(rows):
+            return rows
+        new = ids[rows]
+        repeated = (new[:, None] == new).tril(-1).any(1)  # new positives are few
+        held = torch.isin(new, self.ids) if self.ids is not None else torch.zeros_like(repeated)
+        return rows[~(repeated | held)]
+
+    def _admit(self, inputs: Any, scores: Tensor, ids: Tensor | None, rows: Tensor) -> None:
+        if not len(rows):
+            return
+        surplus = max(0, len(self) + len(rows) - self.capacity)
+        from_held = min(surplus, len(self))
+        stay = self._staying(self.scores, from_held)
+        enter = rows[self._staying(scores[rows], surplus - from_held)]
+        arriving = map_rows(lambda leaf: leaf.detach()[enter], inputs)
+        self.inputs = join_rows(map_rows(lambda leaf: leaf[stay], self.inputs), arriving) if len(self) else arriving
+        if ids is not None:
+            self.ids = ids[enter] if self.ids is None else torch.cat([self.ids[stay], ids[enter]])
+        self.scores = torch.cat([self.scores.to(scores.device)[stay], scores[enter]])
+
+    def _staying(self, scores: Tensor, leaving: int) -> Tensor:
+        """Indices, in order of entry, of all but the `leaving` first to go."""
+        keys = self._leaving_order(scores)
+        order = keys.argsort(descending=True, stable=True)  # the older of two equals leaves first
+        return order[leaving:].sort().values
+
+    def _check(self, inputs: Any, labels: Tensor, ids: Tensor | None) -> None:
+        if labels.ndim != 1:
+            raise ValueError(f"expected labels of shape (N,), got {tuple(labels.shape)}")
+        check_rows(inputs, len(labels), like=self.inputs)
+        if ids is not None:
+            check_ids(ids, labels)
+        if len(self) and (ids is None) != (self.ids is None):
+            raise ValueError(
+                "pass ids always or never: the buffer holds samples "
+                + ("with ids" if ids is None else "without ids")
+            )
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """Everything that survives a step."""
+        return {"inputs": self.inputs, "scores": self.scores, "ids": self.ids}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Hold exactly what the saved buffer held."""
+        if len(state["scores"]) > self.capacity:
+            raise ValueError(
+                f"the saved buffer holds {len(state['scores'])} samples, this one at most {self.capacity}:"
+                " build it with the capacity it was saved with"
+            )
+        self.inputs, self.scores, self.ids = state["inputs"], state["scores"], state["ids"]
+        self._batch_size = None
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Follow `.to`, `.cuda` and `.cpu`: the device only, as values are data and keep their dtype."""
+        super()._apply(fn, recurse)
+        device = fn(self.scores).device
+        move: Callable[[Tensor], Tensor] = lambda leaf: leaf.to(device)  # noqa: E731
+        self.inputs = self.inputs if self.inputs is None else map_rows(move, self.inputs)
+        self.scores = move(self.scores)
+        self.ids = self.ids if self.ids is None else move(self.ids)
+        return self
+
+    def extra_repr(self) -> str:
+        return f"{len(self)} of {self.capacity}, {self.policy!r}"

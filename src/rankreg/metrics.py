@@ -1,0 +1,182 @@
+"""False alarms at a true positive rate, exactly, on raw scores. numpy only.
+
+Every function takes (y_true, y_score) in scikit-learn's order, never squashes a score, and raises where the
+number is undefined.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.floating]
+Bools = NDArray[np.bool_]
+
+
+class Roc(NamedTuple):
+    """One point per distinct score, from (0, 0) on: a sample is called positive when its score ≥ the threshold."""
+
+    fpr: NDArray[np.float64]
+    tpr: NDArray[np.float64]
+    thresholds: Floats
+
+
+def roc(y_true: ArrayLike, y_score: ArrayLike) -> Roc:
+    """Every point of the ROC curve."""
+    positive, scores = _binary(y_true, y_score)
+    order = np.argsort(scores)[::-1]
+    ordered = scores[order]
+    last_of_run = np.append(ordered[1:] != ordered[:-1], True)
+    true_alarms = np.cumsum(positive[order])[last_of_run]
+    alarms = np.flatnonzero(last_of_run) + 1
+    negatives = len(scores) - true_alarms[-1]
+    return Roc(
+        fpr=np.append(0.0, (alarms - true_alarms) / negatives),
+        tpr=np.append(0.0, true_alarms / true_alarms[-1]),
+        thresholds=np.append(np.array(np.inf, dtype=ordered.dtype), ordered[last_of_run]),
+    )
+
+
+def auc(y_true: ArrayLike, y_score: ArrayLike) -> float:
+    """P(s⁺ > s⁻) + ½ P(s⁺ = s⁻): the area under the ROC curve.
+
+    Only the rarer class is sorted, so a few positives among many negatives cost little more than one pass.
+    """
+    positive, scores = _binary(y_true, y_score)
+    positives, negatives = scores[positive], scores[~positive]
+    positives_are_rare = len(positives) <= len(negatives)
+    rare, common = (positives, negatives) if positives_are_rare else (negatives, positives)
+    rare = np.sort(rare)
+    below = np.searchsorted(rare, common, side="left").sum()
+    not_above = np.searchsorted(rare, common, side="right").sum()
+    common_wins = float(below + not_above) / (2 * len(rare) * len(common))
+    return 1 - common_wins if positives_are_rare else common_wins
+
+
+@overload
+def fpr_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float) -> float: ...
+@overload
+def fpr_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: Sequence[float]) -> NDArray[np.float64]: ...
+def fpr_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float | Sequence[float]) -> float | NDArray[np.float64]:
+    """The share of negatives that raise an alarm once the wanted share of positives does.
+
+        threshold = the k-th highest positive score,    k = ⌈tpr · #positives⌉
+
+        FPR = share of negatives with a score ≥ threshold
+
+    Give one TPR for a number, several for an array in the same order.
+    """
+    targets = _tprs(tpr)
+    positive, scores = _binary(y_true, y_score)
+    thresholds = _thresholds(scores[positive], targets)
+    negatives = scores[~positive]
+    levels = np.sort(thresholds)
+    reached = np.bincount(np.searchsorted(levels, negatives, side="right"), minlength=len(levels) + 1)
+    alarms = len(negatives) - np.cumsum(reached)[np.searchsorted(levels, thresholds)]
+    rates = alarms / len(negatives)
+    return rates if np.ndim(tpr) else float(rates[0])
+
+
+def threshold_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float) -> float:
+    """The highest threshold at which that share of the positives raises an alarm."""
+    positive, scores = _binary(y_true, y_score)
+    return float(_thresholds(scores[positive], _tprs(tpr))[0])
+
+
+@overload
+def error_at_tpr(y_true: ArrayLike, logits: ArrayLike, tpr: float, *, critical: int) -> float: ...
+@overload
+def error_at_tpr(
+    y_true: ArrayLike, logits: ArrayLike, tpr: Sequence[float], *, critical: int
+) -> NDArray[np.float64]: ...
+def error_at_tpr(
+    y_true: ArrayLike, logits: ArrayLike, tpr: float | Sequence[float], *, critical: int
+) -> float | NDArray[np.float64]:
+    """The mean error of the other classes once the wanted share of the critical class is called critical.
+
+    A sample is called critical when that class's probability reaches the threshold, otherwise it gets the likeliest
+    of the other classes. The threshold is that of `fpr_at_tpr`, on the log-odds of the critical class. Each of the
+    other classes present counts alike.
+    """
+    targets = _tprs(tpr)
+    labels, values = _multiclass(y_true, logits, critical)
+    others = np.delete(values, critical, axis=1)
+    scores = values[:, critical] - np.logaddexp.reduce(others, axis=1)
+    best_other = others.argmax(axis=1)
+    best_other += best_other >= critical  # back to the original class index
+    thresholds = _thresholds(scores[labels == critical], targets)
+    classes = np.unique(labels[labels != critical])
+    members = [np.flatnonzero(labels == label) for label in classes]
+    errors = np.array(
+        [
+            np.mean(
+                [np.mean((scores[m] >= t) | (best_other[m] != c)) for c, m in zip(classes, members, strict=True)]
+            )
+            for t in thresholds
+        ]
+    )
+    return errors if np.ndim(tpr) else float(errors[0])
+
+
+def _thresholds(positives: Floats, targets: NDArray[np.float64]) -> Floats:
+    """The k-th highest score for each target, k = ⌈tpr · n⌉."""
+    needed = [math.ceil(tpr * len(positives) - 1e-9) for tpr in targets]  # 0.07 * 100 is 7.000000000000001
+    places = [len(positives) - max(k, 1) for k in needed]
+    return np.partition(positives, sorted(set(places)))[places]
+
+
+def _tprs(tpr: float | Sequence[float]) -> NDArray[np.float64]:
+    targets = np.atleast_1d(np.asarray(tpr, dtype=np.float64))
+    if targets.ndim != 1 or not len(targets) or not np.all((targets > 0) & (targets <= 1)):
+        raise ValueError(f"tpr must lie in (0, 1], got {tpr!r}: write 0.95 for 95 %")
+    return targets
+
+
+def _binary(y_true: ArrayLike, y_score: ArrayLike) -> tuple[Bools, Floats]:
+    """Which samples are positive, and finite-or-infinite scores, one each; both classes present."""
+    labels, scores = np.asarray(y_true), _scores(y_score)
+    if labels.ndim != 1 or labels.shape != scores.shape:
+        raise ValueError(f"expected y_true and y_score of one shape (N,), got {labels.shape} and {scores.shape}")
+    positive = labels == 1
+    if not np.all(positive | (labels == 0)):
+        raise ValueError(f"y_true must be 0 or 1 (1 = critical), got {_distinct(labels)}: map the labels first")
+    count = np.count_nonzero(positive)
+    if count in (0, len(labels)):
+        missing = "positives" if count == 0 else "negatives"
+        raise ValueError(f"undefined without {missing}: y_true holds {len(labels)} samples of one class")
+    return positive, scores
+
+
+def _multiclass(y_true: ArrayLike, logits: ArrayLike, critical: int) -> tuple[NDArray[np.integer], Floats]:
+    labels, values = np.asarray(y_true), _scores(logits)
+    if values.ndim != 2 or labels.shape != values.shape[:1] or values.shape[1] < 2:
+        raise ValueError(f"expected y_true (N,) and logits (N, K), K ≥ 2, got {labels.shape} and {values.shape}")
+    if not 0 <= critical < values.shape[1]:
+        raise ValueError(f"critical must be a class index in 0 … {values.shape[1] - 1}, got {critical}")
+    if not np.issubdtype(labels.dtype, np.integer) or not np.all((labels >= 0) & (labels < values.shape[1])):
+        raise ValueError(f"y_true must be class indices 0 … {values.shape[1] - 1}, got {_distinct(labels)}")
+    is_critical = labels == critical
+    if is_critical.all() or not is_critical.any():
+        raise ValueError(f"undefined: y_true needs samples of the critical class {critical} and of another")
+    return labels, values
+
+
+def _scores(y_score: ArrayLike) -> Floats:
+    scores = np.asarray(y_score)
+    if scores.dtype.kind in "iub":
+        scores = scores.astype(np.float64)
+    elif scores.dtype == np.float16:
+        scores = scores.astype(np.float32)
+    elif scores.dtype.kind != "f":
+        raise ValueError(f"scores must be numbers, got {scores.dtype}")
+    if np.isnan(scores).any():
+        raise ValueError("scores contain NaN: drop or repair those samples first")
+    return scores
+
+
+def _distinct(labels: NDArray[np.generic]) -> str:
+    """The first few distinct values, for a message."""
+    values = np.unique(labels)
+    return ", ".join(map(str, values[:5])) + (", …" if len(values) > 5 else "")

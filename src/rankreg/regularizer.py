@@ -1,0 +1,171 @@
+"""The rank penalty: what it costs that positives stand low in the ranking."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from rankreg._checks import (
+    at_least_float32,
+    check_binary,
+    check_multiclass,
+    check_not_negative,
+    check_positive,
+)
+from rankreg._names import look_up
+from rankreg.multiclass import critical_score
+from rankreg.ranking import plain_ranks
+
+PenaltyName = Literal["rank", "squared", "cubed", "exponential"]
+SpaceName = Literal["score", "probability"]
+
+DEFAULT_REACH = 1.0  # docs/decisions/0002
+
+
+class Penalty(NamedTuple):
+    """A penalty p(r) of a normalised rank and its slope p′(r)."""
+
+    value: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor], Tensor]
+
+
+PENALTIES: dict[str, Penalty] = {
+    "rank": Penalty(lambda r: r, torch.ones_like),
+    "squared": Penalty(torch.square, lambda r: 2 * r),
+    "cubed": Penalty(lambda r: r**3, lambda r: 3 * r**2),
+    "exponential": Penalty(torch.exp, torch.exp),
+}
+
+SPACES: dict[str, Callable[[Tensor], Tensor]] = {
+    "score": lambda scores: scores,
+    "probability": torch.sigmoid,
+}
+
+
+def rank_penalty(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    penalty: PenaltyName = "squared",
+    reach: float | None = None,
+    gamma: float | None = None,
+    space: SpaceName = "score",
+    margin: float = 0.0,
+) -> Tensor:
+    """The mean penalty of the positives' normalised ranks, differentiable in the scores.
+
+        ℓ = 1/|P| Σ_{i∈P} p(r_i),    r = rk(a) / n
+
+        ∂ℓ/∂a = −(r − rk(a + γ·g) / n) / γ,    g = ∂ℓ/∂r,    γ = reach / max g
+
+    p: `penalty`; a: scores (N,), or their sigmoid with space="probability", less `margin` at the positives;
+    P: the samples with label 1. Give `reach`, the largest shift any a_i gets when asking how ranks would change
+    (in units of a), or `gamma`; without either, reach is 1. A batch without positives or without negatives gives
+    a zero that back-propagates zeros. The gradient is linear in the incoming one (docs/decisions/0002).
+
+    Reference: Mohammadi et al., CVPR 2023, Eq. 4 and section 3.4.
+    """
+    check_binary(scores, labels)
+    value_of, slope_of = look_up(PENALTIES, penalty, "penalty")
+    reach = _reach_or_default(reach, gamma)
+    check_not_negative(margin, "margin", "it is what positives must be ahead by")
+
+    positive = labels == 1
+    ranked = look_up(SPACES, space, "space")(at_least_float32(scores)) - margin * positive
+    still = ranked.detach()
+    count = positive.sum()
+    ordered = (count > 0) & (count < len(labels))  # one class alone has no order to improve
+    share = (positive & ordered).to(still.dtype) / count.clamp(min=1)
+
+    ranks = plain_ranks(still, normalize=True)
+    push = share * slope_of(ranks)  # g, zero at the negatives
+    if reach is not None:
+        width = reach / push.max().clamp(min=torch.finfo(push.dtype).tiny) if len(labels) else reach
+    else:
+        width = gamma
+    gradient = (plain_ranks(still + width * push, normalize=True) - ranks) / width
+    value: Tensor = _KnownGradient.apply(ranked, (share * value_of(ranks)).sum(), gradient)  # type: ignore[no-untyped-call]
+    return value
+
+
+class RankReg(nn.Module):
+    """The ranking regulariser: add `reg(scores, labels)` to any loss.
+
+    Arguments as in `rank_penalty`; `weight` multiplies the result. With `critical`, a class index, it takes
+    logits (N, K) and class labels, and ranks all samples by the probability of that class.
+
+        reg = RankReg()
+        loss = base(scores, labels) + reg(scores, labels)
+    """
+
+    name = "rankreg"
+
+    def __init__(
+        self,
+        penalty: PenaltyName = "squared",
+        *,
+        reach: float | None = None,
+        gamma: float | None = None,
+        space: SpaceName = "score",
+        margin: float = 0.0,
+        weight: float = 1.0,
+        critical: int | None = None,
+    ) -> None:
+        super().__init__()
+        look_up(PENALTIES, penalty, "penalty")
+        look_up(SPACES, space, "space")
+        _reach_or_default(reach, gamma)
+        check_not_negative(margin, "margin", "it is what positives must be ahead by")
+        check_not_negative(weight, "weight", "use 0 to switch the term off")
+        self.penalty, self.space, self.margin = penalty, space, margin
+        self.reach, self.gamma = reach, gamma
+        self.weight, self.critical = weight, critical
+
+    def forward(self, scores: Tensor, labels: Tensor, ids: Tensor | None = None) -> Tensor:
+        """The weighted penalty, a scalar. `ids` are not needed: every term is called alike."""
+        if self.critical is not None:
+            check_multiclass(scores, labels)
+            scores, labels = critical_score(scores, self.critical), labels == self.critical
+        return self.weight * rank_penalty(
+            scores,
+            labels,
+            penalty=self.penalty,
+            reach=self.reach,
+            gamma=self.gamma,
+            space=self.space,
+            margin=self.margin,
+        )
+
+    def extra_repr(self) -> str:
+        width = f"gamma={self.gamma}" if self.gamma is not None else f"reach={self.reach or DEFAULT_REACH}"
+        return f"{self.penalty!r}, {width}, space={self.space!r}, margin={self.margin}, weight={self.weight}"
+
+
+def _reach_or_default(reach: float | None, gamma: float | None) -> float | None:
+    """Reach in force: None when γ is given instead."""
+    if gamma is not None:
+        if reach is not None:
+            raise ValueError("give reach or gamma, not both: one follows from the other")
+        check_positive(gamma, "gamma", "it is the width of the interpolation")
+        return None
+    reach = DEFAULT_REACH if reach is None else reach
+    check_positive(reach, "reach", "it is the largest shift of a score, in score units")
+    return reach
+
+
+class _KnownGradient(torch.autograd.Function):
+    """A value whose gradient at the given point is known: linear in what comes in, unlike `rank`."""
+
+    @staticmethod
+    def forward(point: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+        return value.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[2])
+
+    @staticmethod
+    def backward(ctx: Any, *incoming: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return incoming[0] * gradient, None, None
