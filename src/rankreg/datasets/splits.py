@@ -1,0 +1,53 @@
+"""What every data set gives: parts of samples, each with inputs, labels and ids."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """One part: rows of a source array (which may be a memory map), with a label and an id each.
+
+    source: uint8 images (M, H, W, 3) or float32 rows (M, F), shared by all parts; rows: which of them are in this
+    part; labels: 0 / 1 with 1 critical, or class indices; ids: integers or strings that name the samples.
+    """
+
+    source: NDArray[Any]
+    rows: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    ids: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        if not len(self.rows) == len(self.labels) == len(self.ids):
+            raise ValueError(f"{len(self.rows)} rows, {len(self.labels)} labels and {len(self.ids)} ids differ")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def inputs(self, positions: NDArray[np.int64] | slice = slice(None)) -> NDArray[Any]:
+        """The inputs at these positions of the part."""
+        return np.asarray(self.source[self.rows[positions]])
+
+    def take(self, positions: NDArray[np.int64]) -> "Samples":
+        """The samples at these positions, as a part of their own."""
+        return Samples(self.source, self.rows[positions], self.labels[positions], self.ids[positions])
+
+
+@dataclass(frozen=True, eq=False)
+class Splits:
+    """A data set cut into disjoint parts: "train", "validation" and some of "tuning", "calibration", "test",
+    "extended"."""
+
+    name: str
+    parts: Mapping[str, Samples]
+    classes: tuple[str, ...] = ("negative", "positive")
+    critical: int = 1
+
+    def __getitem__(self, part: str) -> Samples:
+        if part not in self.parts:
+            raise KeyError(f"{self.name} has no part {part!r}: it has {', '.join(self.parts)}")
+        return self.parts[part]

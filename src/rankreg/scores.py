@@ -1,0 +1,51 @@
+"""The waist: ids, labels and values of one part of one data set, in memory and on disk."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """One row per sample: values are raw scores (N,), higher = more critical, or logits (N, K)."""
+
+    ids: NDArray[Any]
+    labels: NDArray[np.int64]
+    values: NDArray[np.floating]
+
+    def __post_init__(self) -> None:
+        if not (self.ids.shape == self.labels.shape == self.values.shape[:1]) or self.values.ndim not in (1, 2):
+            raise ValueError(
+                f"expected ids (N,), labels (N,) and values (N,) or (N, K), got shapes {self.ids.shape},"
+                f" {self.labels.shape} and {self.values.shape}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def save(self, path: Path) -> None:
+        """Write an .npz file: whole, or not at all."""
+        unfinished = path.with_name(path.name + ".unfinished")
+        try:
+            with unfinished.open("wb") as file:
+                np.savez_compressed(file, ids=self.ids, labels=self.labels, values=self.values)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: Path) -> "Scores":
+        """Read what `save` wrote; nothing in the file is executed."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return cls(file["ids"], file["labels"], file["values"])
+        except (ValueError, KeyError, EOFError, OSError) as error:
+            if isinstance(error, FileNotFoundError):
+                raise
+            raise ValueError(f"{path} is not a scores file or is damaged: {error}") from error
