@@ -25,7 +25,7 @@ class Roc(NamedTuple):
 
 def roc(y_true: ArrayLike, y_score: ArrayLike) -> Roc:
     """Every point of the ROC curve."""
-    positive, scores = _binary(y_true, y_score)
+    positive, scores = check_binary(y_true, y_score)
     order = np.argsort(scores)[::-1]
     ordered = scores[order]
     last_of_run = np.append(ordered[1:] != ordered[:-1], True)
@@ -44,7 +44,7 @@ def auc(y_true: ArrayLike, y_score: ArrayLike) -> float:
 
     Only the rarer class is sorted, so a few positives among many negatives cost little more than one pass.
     """
-    positive, scores = _binary(y_true, y_score)
+    positive, scores = check_binary(y_true, y_score)
     positives, negatives = scores[positive], scores[~positive]
     positives_are_rare = len(positives) <= len(negatives)
     rare, common = (positives, negatives) if positives_are_rare else (negatives, positives)
@@ -69,8 +69,8 @@ def fpr_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float | Sequence[floa
     Give one TPR for a number, several for an array in the same order.
     """
     targets = _tprs(tpr)
-    positive, scores = _binary(y_true, y_score)
-    thresholds = _thresholds(scores[positive], targets)
+    positive, scores = check_binary(y_true, y_score)
+    thresholds = empirical_thresholds(scores[positive], targets)
     negatives = scores[~positive]
     levels = np.sort(thresholds)
     reached = np.bincount(np.searchsorted(levels, negatives, side="right"), minlength=len(levels) + 1)
@@ -81,8 +81,8 @@ def fpr_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float | Sequence[floa
 
 def threshold_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float) -> float:
     """The highest threshold at which that share of the positives raises an alarm."""
-    positive, scores = _binary(y_true, y_score)
-    return float(_thresholds(scores[positive], _tprs(tpr))[0])
+    positive, scores = check_binary(y_true, y_score)
+    return float(empirical_thresholds(scores[positive], _tprs(tpr))[0])
 
 
 @overload
@@ -106,7 +106,7 @@ def error_at_tpr(
     scores = values[:, critical] - np.logaddexp.reduce(others, axis=1)
     best_other = others.argmax(axis=1)
     best_other += best_other >= critical  # back to the original class index
-    thresholds = _thresholds(scores[labels == critical], targets)
+    thresholds = empirical_thresholds(scores[labels == critical], targets)
     classes = np.unique(labels[labels != critical])
     members = [np.flatnonzero(labels == label) for label in classes]
     errors = np.array(
@@ -120,7 +120,7 @@ def error_at_tpr(
     return errors if np.ndim(tpr) else float(errors[0])
 
 
-def _thresholds(positives: Floats, targets: NDArray[np.float64]) -> Floats:
+def empirical_thresholds(positives: Floats, targets: NDArray[np.float64]) -> Floats:
     """The k-th highest score for each target, k = ⌈tpr · n⌉."""
     needed = [math.ceil(tpr * len(positives) - 1e-9) for tpr in targets]  # 0.07 * 100 is 7.000000000000001
     places = [len(positives) - max(k, 1) for k in needed]
@@ -134,7 +134,7 @@ def _tprs(tpr: float | Sequence[float]) -> NDArray[np.float64]:
     return targets
 
 
-def _binary(y_true: ArrayLike, y_score: ArrayLike) -> tuple[Bools, Floats]:
+def check_binary(y_true: ArrayLike, y_score: ArrayLike) -> tuple[Bools, Floats]:
     """Which samples are positive, and finite-or-infinite scores, one each; both classes present."""
     labels, scores = np.asarray(y_true), _scores(y_score)
     if labels.ndim != 1 or labels.shape != scores.shape:
