@@ -1,7 +1,7 @@
 """What every data set gives: parts of samples, each with inputs, labels and ids."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -40,14 +40,34 @@ class Samples:
 @dataclass(frozen=True, eq=False)
 class Splits:
     """A data set cut into disjoint parts: "train", "validation" and some of "tuning", "calibration", "test",
-    "extended"."""
+    "extended".
+
+    "extended" holds fresh positives only: the extended test set is `join("test", "extended")`. `preprocessing`
+    says, as JSON, how inputs came from files, so that a saved model can treat new ones alike.
+    """
 
     name: str
     parts: Mapping[str, Samples]
     classes: tuple[str, ...] = ("negative", "positive")
     critical: int = 1
+    preprocessing: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, part: str) -> Samples:
         if part not in self.parts:
             raise KeyError(f"{self.name} has no part {part!r}: it has {', '.join(self.parts)}")
         return self.parts[part]
+
+    def join(self, *names: str) -> Samples:
+        """Several parts as one, in this order."""
+        parts = [self[name] for name in names]
+        return Samples(
+            parts[0].source,
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.labels for part in parts]),
+            np.concatenate([part.ids for part in parts]),
+        )
+
+
+def image_preprocessing(size: tuple[int, int]) -> dict[str, Any]:
+    """What a saved model must know to read new images: height and width."""
+    return {"kind": "image", "height": size[0], "width": size[1]}

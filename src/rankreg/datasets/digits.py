@@ -1,0 +1,39 @@
+"""scikit-learn's handwritten digits, one of them rare: embedded, nothing to download."""
+
+import numpy as np
+
+from rankreg.datasets._imbalance import Partition, binary_split
+from rankreg.datasets.splits import Samples, Splits
+
+# Of about 180 images of a digit. Positives that are never trained on are test data.
+NEGATIVES = Partition(validation=27, test=45)
+POSITIVES = Partition(validation=27, test=45, extended=42)
+
+
+def digits(*, critical: int = 8, ratio: float = 50, seed: int = 0) -> Splits:
+    """One digit against the nine others, 64 grey values in 0 … 1.
+
+    `ratio` training negatives per positive; `seed` draws the split; validation and test are the same for every seed
+    and ratio down to 15 (lower ones shorten the test part).
+    """
+    if critical not in range(10):
+        raise ValueError(f"critical must be a digit 0 … 9, got {critical!r}")
+    from sklearn.datasets import load_digits
+
+    images, targets = load_digits(return_X_y=True)
+    inputs = np.asarray(images / 16, dtype=np.float32)
+    others = [digit for digit in range(10) if digit != critical]
+    found = binary_split(
+        {digit: np.flatnonzero(targets == digit) for digit in range(10)},
+        others,
+        [critical],
+        negative_sizes=NEGATIVES,
+        positive_sizes=POSITIVES,
+        ratio=ratio,
+        seed=seed,
+    )
+    parts = {}
+    for name, pieces in {"train": ["train"], "validation": ["validation"], "test": ["test", "extended"]}.items():
+        rows = np.sort(np.concatenate([side for piece in pieces for side in found[piece]]))
+        parts[name] = Samples(inputs, rows, (targets[rows] == critical).astype(np.int64), rows)
+    return Splits(name=f"digits-{critical}-{ratio:g}", parts=parts, classes=("another digit", str(critical)))

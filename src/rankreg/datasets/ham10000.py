@@ -1,0 +1,115 @@
+"""HAM10000 skin lesions: the official files, or the small .npz of the same images at 64x48."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankreg._names import look_up
+from rankreg.datasets._grouping import check_parts, stratified_parts
+from rankreg.datasets._imbalance import PARTITION_SEED, thin
+from rankreg.datasets.catalog import located
+from rankreg.datasets.images import decode, image_size
+from rankreg.datasets.splits import Samples, Splits, image_preprocessing
+
+DIAGNOSES = {
+    "akiec": "actinic keratosis",
+    "bcc": "basal cell carcinoma",
+    "bkl": "benign keratosis",
+    "df": "dermatofibroma",
+    "mel": "melanoma",
+    "nv": "naevus",
+    "vasc": "vascular lesion",
+}
+SHARES = {"train": 0.7, "validation": 0.1, "test": 0.2}
+IMAGE_FOLDERS = ("HAM10000_images_part_1", "HAM10000_images_part_2", "HAM10000_images", "images", ".")
+NATIVE = (48, 64)  # height and width of the images in the .npz
+
+
+@dataclass(frozen=True, eq=False)
+class _Lesions:
+    """What the files say: image sources with their id, lesion and diagnosis."""
+
+    sources: Sequence[Any]
+    ids: NDArray[Any]
+    lesions: NDArray[Any]
+    diagnoses: NDArray[Any]
+
+
+def ham10000(
+    data_dir: Path | str | None = None,
+    *,
+    critical: str = "mel",
+    ratio: float | None = 170,
+    seed: int = 0,
+    calibration: float = 0.0,
+    size: int | Sequence[int] = NATIVE,
+    partition_seed: int = PARTITION_SEED,
+    cache: Path | str | None = None,
+) -> Splits:
+    """One diagnosis against the others, 70 / 10 / 20 by lesion, the same parts for every seed.
+
+    Only the training part is thinned, to `ratio` negatives per positive (None keeps all), drawn by `seed`;
+    `calibration` is a share taken out of the training part. Official JPEGs are decoded once, to `cache` (by default
+    a folder "decoded" beside the table).
+    """
+    look_up(DIAGNOSES, critical, "diagnosis")
+    if not 0 <= calibration < SHARES["train"]:
+        raise ValueError(f"calibration must lie in [0, {SHARES['train']}), got {calibration!r}")
+    place, sides = located("ham10000", data_dir), image_size(size)
+    is_small = place.suffix == ".npz"
+    found = _read_npz(place) if is_small else _read_official(place)
+    labels = (found.diagnoses == critical).astype(np.int64)
+    if not labels.any():
+        raise ValueError(f"{place} holds no {critical!r}: {', '.join(np.unique(found.diagnoses))}")
+
+    shares = dict(SHARES, train=SHARES["train"] - calibration)
+    if calibration:
+        shares["calibration"] = calibration
+    kinds = np.unique(found.diagnoses, return_inverse=True)[1]
+    parts = stratified_parts(kinds, found.lesions, shares, seed=partition_seed)
+    check_parts(labels, parts, f"there are too few lesions of {critical!r}")
+    if ratio is not None:
+        train = parts["train"]
+        negatives, positives = train[labels[train] == 0], train[labels[train] == 1]
+        parts["train"] = np.sort(np.append(negatives, thin(positives, len(negatives), ratio, seed=seed)))
+
+    folder = None if is_small else Path(cache) if cache is not None else place.parent / "decoded"
+    images = decode(found.sources, found.ids.tolist(), sides, cache=folder)
+    return Splits(
+        name=f"ham10000-{critical}" + (f"-{ratio:g}" if ratio is not None else ""),
+        parts={name: Samples(images, rows, labels[rows], found.ids[rows]) for name, rows in parts.items()},
+        classes=("other", DIAGNOSES[critical]),
+        preprocessing=image_preprocessing(sides),
+    )
+
+
+def _read_npz(path: Path) -> _Lesions:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            jpeg, offsets = file["jpeg"], file["offsets"]
+            ids, lesions, diagnoses = file["image_id"], file["lesion_id"], file["dx"]
+    except (KeyError, ValueError, EOFError) as error:
+        raise ValueError(f"{path} is not the HAM10000 .npz or is damaged: {error}") from error
+    sources = [jpeg[a:b].tobytes() for a, b in zip(offsets, offsets[1:], strict=False)]
+    return _Lesions(sources, ids, lesions, diagnoses)
+
+
+def _read_official(path: Path) -> _Lesions:
+    with path.open(newline="") as file:
+        rows = sorted(csv.DictReader(file), key=lambda row: row.get("image_id") or "")
+    if not rows or not {"image_id", "lesion_id", "dx"} <= rows[0].keys():
+        raise ValueError(f"{path} is not the official table: it needs image_id, lesion_id and dx")
+    ids = [Path(row["image_id"]).name for row in rows]
+    places: dict[str, Path] = {}
+    for folder in IMAGE_FOLDERS:
+        for image in (path.parent / folder).glob("*.jpg"):
+            places.setdefault(image.stem, image)
+    missing = path.parent / IMAGE_FOLDERS[0]
+    sources = [places.get(name, missing / f"{name}.jpg") for name in ids]
+    lesions, diagnoses = (np.asarray([row[key] for row in rows]) for key in ("lesion_id", "dx"))
+    return _Lesions(sources, np.asarray(ids), lesions, diagnoses)
