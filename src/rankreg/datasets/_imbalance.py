@@ -54,8 +54,8 @@ def partition_class(members: Indices, sizes: Partition, *, label: int, at_least:
     if pool < max(at_least, 1):
         raise ValueError(
             f"class {label} has {len(members)} samples, of which {reserved} are for validation, test and tuning:"
-            f" {max(free, 0)} are left to train on, {max(at_least, 1)} are needed; raise the ratio or give a partition"
-            " with fewer reserved"
+            f" {max(free, 0)} are left to train on, {max(at_least, 1)} are needed;"
+            " raise the ratio or give a partition with fewer reserved"
         )
     order = shuffled(np.sort(members), PARTITION, PARTITION_SEED, label)
     edges = np.cumsum([sizes.validation, sizes.test, sizes.tuning])

@@ -1,8 +1,8 @@
 """Reading a CIFAR pickle as data: nothing in it can name a function to run.
 
-The official files hold a dictionary of strings, numbers, lists and one numpy array. The three numpy names an array is
-pickled with are answered by plain records made for the occasion, every other name is refused, and the array is
-built here from its checked bytes.
+The official files hold a dictionary of strings, numbers, lists and one numpy array. The three numpy names that an
+array is pickled with are answered by plain records made for the occasion, every other name is refused, and the
+array is built here from its checked bytes.
 """
 
 import io

@@ -16,7 +16,7 @@ class Entry:
     title: str
     found_by: tuple[str, ...]  # relative to the data folder, the first choice first
     by_hand: str
-    url: str | None = None  # of the first of `found_by`
+    url: str | None = None
     md5: str | None = None
 
 
@@ -24,7 +24,7 @@ def _cifar(number: int, folder: str, md5: str) -> Entry:
     archive = f"cifar-{number}-python.tar.gz"
     return Entry(
         title=f"CIFAR-{number}",
-        found_by=(archive, folder),
+        found_by=(folder, archive),
         by_hand=f"download {archive} from https://www.cs.toronto.edu/~kriz/cifar.html (no need to unpack it)",
         url=f"https://www.cs.toronto.edu/~kriz/{archive}",
         md5=md5,
@@ -54,7 +54,7 @@ CATALOG: dict[str, Entry] = {
         by_hand="download HAM10000_metadata and HAM10000_images_part_1.zip and _2.zip from"
         " https://doi.org/10.7910/DVN/DBW86T, unpack the images, and put all into the folder ham10000",
     ),
-    "digits": Entry(title="scikit-learn digits", found_by=("",), by_hand="nothing: it comes with scikit-learn"),
+    "digits": Entry(title="scikit-learn digits", found_by=(), by_hand="it comes with scikit-learn, nothing to get"),
 }
 
 

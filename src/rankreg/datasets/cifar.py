@@ -154,5 +154,3 @@ def _samples(pictures: Pictures, rows: NDArray[np.int64], labels: NDArray[np.int
 
 def _named(pictures: Pictures, labels: Sequence[int]) -> str:
     return " or ".join(pictures.class_names[label] for label in labels)
-
-

@@ -22,10 +22,10 @@ def image_folder(
     shares: Mapping[str, float] = SHARES,
     cache: Path | str | None = None,
 ) -> Splits:
-    """The images below `path`: folders `negative` and `positive`, or one per class with `positive` the critical one.
+    """The images below `path`: folders `negative` and `positive`, or one per class, `positive` the critical one.
 
-    Ids are paths relative to `path`. Images are squeezed to `size`; those of equal bytes stay in one part; parts are
-    stratified by class. With `cache`, a folder, decoded images are kept there instead of in memory.
+    Ids are paths relative to `path`. Images are squeezed to `size`; those of equal bytes stay in one part; parts
+    are stratified by class. With `cache`, a folder, decoded images are kept there instead of in memory.
     """
     home, sides = Path(path), image_size(size)
     kinds = class_folders(home)

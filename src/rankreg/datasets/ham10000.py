@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def _read_npz(path: Path) -> _Lesions:
             ids, lesions, diagnoses = file["image_id"], file["lesion_id"], file["dx"]
     except (KeyError, ValueError, EOFError) as error:
         raise ValueError(f"{path} is not the HAM10000 .npz or is damaged: {error}") from error
-    sources = [jpeg[a:b].tobytes() for a, b in zip(offsets, offsets[1:], strict=False)]
+    sources = [jpeg[a:b].tobytes() for a, b in pairwise(offsets)]
     return _Lesions(sources, ids, lesions, diagnoses)
 
 

@@ -32,7 +32,9 @@ def image_size(size: int | Sequence[int]) -> Size:
     """(height, width), from one number or two."""
     sides = (size, size) if isinstance(size, int | np.integer) else tuple(size)
     if len(sides) != 2 or not all(isinstance(side, int | np.integer) and side >= SMALLEST for side in sides):
-        raise ValueError(f"size must be one whole number or (height, width), each at least {SMALLEST}: got {size!r}")
+        raise ValueError(
+            f"size must be one whole number or (height, width), each at least {SMALLEST}: got {size!r}"
+        )
     return int(sides[0]), int(sides[1])
 
 
@@ -146,9 +148,8 @@ def _fingerprint(sources: Sequence[Any], names: Sequence[str]) -> str:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Wait until no other process decodes the same images; the lock dies with its process."""
+    """Wait until no other process decodes the same images; the lock dies with its process, its file stays."""
     with path.open("w") as file:
         if fcntl is not None:
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
-    path.unlink(missing_ok=True)
