@@ -1,0 +1,225 @@
+"""Networks: binary ones return one score per sample, (N,), multi-class ones logits (N, K).
+
+A description (`ResNetShape`, `MLPShape`) is plain data that survives JSON; `build_model` makes the network from it.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Annotated, Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rankreg._checks import at_least_float32
+from rankreg._names import look_up
+
+HeadName = Literal["score", "pair", "cosine"]
+PixelsName = Literal["cifar", "imagenet"]
+
+NORMALISATIONS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {  # mean and deviation, per channel
+    "cifar": ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+
+
+class _Shape(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    head: HeadName | None = None  # None: what the loss asks for
+    classes: int | None = Field(default=None, ge=2)  # None: taken from the data
+
+
+class ResNetShape(_Shape):
+    """A residual network for uint8 images: 64-128-256-512 channels times `width`.
+
+    stem: "cifar" is one 3×3 convolution, "imagenet" a 7×7 one of stride 2 and a max-pool. pixels: the means and
+    deviations that pixels are normalised by.
+    """
+
+    name: Literal["resnet10", "resnet18"] = "resnet10"
+    width: PositiveFloat = 1.0
+    stem: Literal["cifar", "imagenet"] = "cifar"
+    pixels: PixelsName = "cifar"
+
+
+class MLPShape(_Shape):
+    """A multi-layer perceptron for rows of numbers, with layer normalisation: no statistics of the batch."""
+
+    name: Literal["mlp"] = "mlp"
+    hidden: tuple[PositiveInt, ...] = (64, 64)
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    features: PositiveInt | None = None  # None: taken from the data
+
+
+ModelShape = Annotated[ResNetShape | MLPShape, Field(discriminator="name")]
+
+
+def build_model(shape: ResNetShape | MLPShape) -> nn.Module:
+    """The network of that description, which must be complete; weights come from torch's global generator."""
+    if shape.classes is None or (isinstance(shape, MLPShape) and shape.features is None):
+        raise ValueError(f"{shape!r} is not complete: say how many classes, and for an MLP how many features")
+    return look_up(MODELS, shape.name, "model")(shape)
+
+
+class Pixels(nn.Module):
+    """From uint8 images (N, 3, H, W) to normalised floats, channels last: the first layer of an image network.
+
+    x → (x / 255 − mean) / deviation, the statistics of `NORMALISATIONS[name]`, kept with the weights.
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, name: PixelsName = "cifar") -> None:
+        super().__init__()
+        mean, deviation = look_up(NORMALISATIONS, name, "normalisation")
+        self.register_buffer("mean", 255 * torch.tensor(mean).view(1, -1, 1, 1))
+        self.register_buffer("deviation", 255 * torch.tensor(deviation).view(1, -1, 1, 1))
+
+    def forward(self, images: Tensor) -> Tensor:
+        if images.ndim != 4 or images.shape[1] != self.mean.shape[1]:
+            raise ValueError(f"expected images (N, 3, H, W) with pixels 0 … 255, got shape {tuple(images.shape)}")
+        pixels = images.to(self.mean.dtype, memory_format=torch.channels_last)
+        return (pixels - self.mean) / self.deviation
+
+
+class ScoreHead(nn.Linear):
+    """One score, or K logits: a linear layer."""
+
+    def __init__(self, features: int, classes: int) -> None:
+        super().__init__(features, 1 if classes == 2 else classes)
+
+    def forward(self, features: Tensor) -> Tensor:
+        logits = super().forward(features)
+        return logits.squeeze(1) if self.out_features == 1 else logits
+
+
+class PairHead(nn.Linear):
+    """The paper's last layer: two logits; the score is their difference (docs/decisions/0030)."""
+
+    def __init__(self, features: int, classes: int) -> None:
+        _check_binary(classes, "pair")
+        super().__init__(features, 2)
+
+    def forward(self, features: Tensor) -> Tensor:
+        negative, positive = super().forward(features).unbind(1)
+        return positive - negative
+
+
+class CosineHead(nn.Module):
+    """The positive class's cosine less the negative one's, for LDAM: features and weights are normalised."""
+
+    def __init__(self, features: int, classes: int) -> None:
+        super().__init__()
+        _check_binary(classes, "cosine")
+        self.weight = nn.Parameter(torch.randn(2, features))
+
+    def forward(self, features: Tensor) -> Tensor:
+        cosines = functional.linear(functional.normalize(features), functional.normalize(self.weight))
+        negative, positive = cosines.unbind(1)
+        return positive - negative
+
+
+HEADS: dict[str, Callable[[int, int], nn.Module]] = {"score": ScoreHead, "pair": PairHead, "cosine": CosineHead}
+
+
+class Block(nn.Module):
+    """Two 3×3 convolutions around a shortcut."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.norm1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.norm2 = nn.BatchNorm2d(outputs)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
+
+    def forward(self, maps: Tensor) -> Tensor:
+        inner = functional.relu(self.norm1(self.conv1(maps)), inplace=True)
+        return functional.relu(self.norm2(self.conv2(inner)) + self.shortcut(maps), inplace=True)
+
+
+class ResNet(nn.Module):
+    """Stem, four stages of `blocks` blocks each, mean over the map, head.
+
+    Reference: He et al., "Deep residual learning for image recognition", CVPR 2016.
+    """
+
+    def __init__(self, shape: ResNetShape, blocks: int) -> None:
+        super().__init__()
+        widths = [max(1, round(base * shape.width)) for base in (64, 128, 256, 512)]
+        self.pixels = Pixels(shape.pixels)
+        self.stem = look_up(STEMS, shape.stem, "stem")(widths[0])
+        stages: list[nn.Module] = []
+        inputs = widths[0]
+        for stage, width in enumerate(widths):
+            for block in range(blocks):
+                stages.append(Block(inputs, width, stride=2 if stage > 0 and block == 0 else 1))
+                inputs = width
+        self.stages = nn.Sequential(*stages)
+        self.head = look_up(HEADS, shape.head or "score", "head")(inputs, shape.classes or 2)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, images: Tensor) -> Tensor:
+        features = self.stages(self.stem(self.pixels(images))).mean(dim=(2, 3))
+        return full_precision(self.head, features)
+
+
+class MLP(nn.Module):
+    """Linear, layer norm, ReLU, dropout; repeated; head."""
+
+    def __init__(self, shape: MLPShape) -> None:
+        super().__init__()
+        sizes = [shape.features or 1, *shape.hidden]
+        layers: list[nn.Module] = []
+        for inputs, outputs in pairwise(sizes):
+            layers += [nn.Linear(inputs, outputs), nn.LayerNorm(outputs), nn.ReLU(), nn.Dropout(shape.dropout)]
+        self.layers = nn.Sequential(*layers)
+        self.head = look_up(HEADS, shape.head or "score", "head")(sizes[-1], shape.classes or 2)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if rows.ndim != 2 or not rows.is_floating_point():
+            raise ValueError(f"an MLP takes rows of floats (N, F), got {rows.dtype} of shape {tuple(rows.shape)}")
+        return full_precision(self.head, self.layers(rows))
+
+
+def full_precision(head: nn.Module, features: Tensor) -> Tensor:
+    """The head outside of autocast: scores of half precision would tie."""
+    with torch.autocast(features.device.type, enabled=False):
+        scores: Tensor = head(at_least_float32(features))
+    return scores
+
+
+def cifar_stem(width: int) -> nn.Module:
+    """One 3×3 convolution that keeps the size."""
+    return nn.Sequential(
+        nn.Conv2d(3, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True)
+    )
+
+
+def imagenet_stem(width: int) -> nn.Module:
+    """A 7×7 convolution and a max-pool that quarter the size."""
+    convolution = nn.Conv2d(3, width, 7, stride=2, padding=3, bias=False)
+    return nn.Sequential(
+        convolution, nn.BatchNorm2d(width), nn.ReLU(inplace=True), nn.MaxPool2d(3, stride=2, padding=1)
+    )
+
+
+STEMS: dict[str, Callable[[int], nn.Module]] = {"cifar": cifar_stem, "imagenet": imagenet_stem}
+
+MODELS: dict[str, Callable[..., nn.Module]] = {
+    "resnet10": lambda shape: ResNet(shape, blocks=1),
+    "resnet18": lambda shape: ResNet(shape, blocks=2),
+    "mlp": MLP,
+}
+
+
+def _check_binary(classes: int, head: str) -> None:
+    if classes != 2:
+        raise ValueError(f"the {head!r} head is for two classes, got {classes}: use head 'score'")

@@ -1,0 +1,26 @@
+"""Training: `train(splits, config, out_dir)` → `Run`, resumable; `score(model, samples)` → `Scores`."""
+
+from rankreg.train.config import LossSettings, TrainConfig
+from rankreg.train.loop import DivergenceError
+from rankreg.train.methods import ALMMethod, BufferMethod, BufferSettings, NoMethod, RankRegMethod
+from rankreg.train.optimisers import AdamWSettings, SGDSettings
+from rankreg.train.run import Run, train
+from rankreg.train.scoring import score
+from rankreg.train.signals import Interrupted
+
+__all__ = [
+    "ALMMethod",
+    "AdamWSettings",
+    "BufferMethod",
+    "BufferSettings",
+    "DivergenceError",
+    "Interrupted",
+    "LossSettings",
+    "NoMethod",
+    "RankRegMethod",
+    "Run",
+    "SGDSettings",
+    "TrainConfig",
+    "score",
+    "train",
+]

@@ -1,0 +1,115 @@
+"""What a run is, as a frozen value: from TOML or Python, to JSON; unknown keys are refused."""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
+
+from rankreg._names import look_up
+from rankreg.augment import AUGMENTATIONS
+from rankreg.losses import LOSSES, PerSampleLoss, cross_entropy, make_loss
+from rankreg.models import ModelShape
+from rankreg.train.methods import ALMMethod, BufferMethod, NoMethod, RankRegMethod
+from rankreg.train.optimisers import AdamWSettings, SGDSettings
+
+MULTICLASS_LOSS = "ce"
+
+
+class LossSettings(BaseModel):
+    """A base loss and its settings, e.g. name "a-fl" with settings gamma = 2."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = "bce"
+    settings: dict[str, float] = {}
+
+    @model_validator(mode="after")
+    def _is_known(self) -> "LossSettings":
+        if self.name != MULTICLASS_LOSS:
+            look_up(LOSSES | {MULTICLASS_LOSS: cross_entropy}, self.name, "loss")
+            self.make((1, 1))
+        elif self.settings:
+            raise ValueError(f"{MULTICLASS_LOSS!r} has no settings, got {', '.join(self.settings)}")
+        return self
+
+    def make(self, counts: tuple[int, int]) -> PerSampleLoss:
+        """The loss, given the training set's negatives and positives."""
+        if self.name == MULTICLASS_LOSS:
+            return cross_entropy
+        settings: dict[str, Any] = dict(self.settings)
+        return make_loss(self.name, counts=counts, **settings)
+
+
+def _named(value: Any) -> Any:
+    """A name alone stands for that choice with its default settings."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+class TrainConfig(BaseModel):
+    """One run: everything but the data, the folder and a network of one's own.
+
+    batch_size: at most so many samples a step over all processes, without the buffer; an epoch's batches differ by
+    one sample at most. sampling: "balanced" draws every class equally often, as many samples an epoch as
+    "shuffled". selection: the epoch of the highest validation AUC, or of the lowest validation FPR at TPR `tpr`.
+    patience: stop after so many epochs without a better one. critical: the critical class of a multi-class data
+    set, if it is not the one the data set names. A name alone stands for a choice with its default settings:
+    method = "rankreg".
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seed: NonNegativeInt = 0
+    epochs: PositiveInt = 100
+    batch_size: PositiveInt = 64
+    learning_rate: PositiveFloat = 0.01
+    schedule: Literal["constant", "cosine"] = "constant"
+    optimiser: Annotated[SGDSettings | AdamWSettings, Field(discriminator="name"), BeforeValidator(_named)] = (
+        SGDSettings()
+    )
+    loss: Annotated[LossSettings, BeforeValidator(_named)] | None = None  # None: "bce", or "ce" for many classes
+    method: Annotated[
+        NoMethod | BufferMethod | RankRegMethod | ALMMethod, Field(discriminator="name"), BeforeValidator(_named)
+    ] = NoMethod()
+    model: Annotated[ModelShape, BeforeValidator(_named)] | None = None  # None: ResNet-10, or an MLP for tables
+    sampling: Literal["shuffled", "balanced"] = "shuffled"
+    augmentation: str = "none"
+    selection: Literal["auc", "fpr"] = "auc"
+    tpr: float = Field(default=0.98, gt=0, le=1)
+    patience: PositiveInt | None = None
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    critical: NonNegativeInt | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "TrainConfig":
+        look_up(AUGMENTATIONS, self.augmentation, "augmentation")
+        head = self.model.head if self.model is not None else None
+        if self.loss is not None and self.loss.name == "ldam" and head not in (None, "cosine"):
+            raise ValueError(f"loss 'ldam' needs a normalised last layer, got head {head!r}: use head 'cosine'")
+        return self
+
+    @classmethod
+    def from_toml(cls, path: Path) -> "TrainConfig":
+        """Read a TOML file with these keys."""
+        try:
+            return cls.model_validate(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+        except ValidationError as error:
+            raise ValueError(f"{path}: {faults(error)}") from error
+        except ValueError as error:
+            raise ValueError(f"{path} is not a TOML file: {error}") from error
+
+
+def faults(error: ValidationError) -> str:
+    """What is wrong with which key, on one line."""
+    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'config'}: {fault['msg']}" for fault in error.errors())

@@ -1,0 +1,127 @@
+"""A run's folder: whole files or none, one process at a time, and never two runs mixed up."""
+
+import hashlib
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import IO, Any
+
+import torch
+
+from rankreg.datasets.splits import Samples, Splits
+from rankreg.train.config import TrainConfig
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(file: IO[bytes]) -> None:
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _try_lock(file: IO[bytes]) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the folder against other processes; the system lets go of it however this one ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("ab") as file:
+        try:
+            _try_lock(file)
+        except OSError as error:
+            raise ValueError(
+                f"another process is training in {folder}: wait for it, or choose another folder"
+            ) from error
+        yield
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or, after a crash or on a full disk, as it was before."""
+    unfinished = path.with_name(path.name + ".unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    if sys.platform != "win32":  # the new name must survive a power cut too
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON that people can read."""
+    write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+
+def write_lines(path: Path, records: list[dict[str, Any]]) -> None:
+    """Write one JSON record a line."""
+    write_whole(path, "".join(json.dumps(record) + "\n" for record in records).encode())
+
+
+def write_state(path: Path, state: dict[str, Any]) -> None:
+    """Write tensors and plain values, nothing else."""
+    content = io.BytesIO()
+    torch.save(state, content)
+    try:
+        write_whole(path, content.getvalue())
+    except OSError as error:
+        kept = "the one before is whole" if path.exists() else "there was none before"
+        raise OSError(
+            error.errno, f"could not save {path} ({error.strerror}); {kept}: make room and start the run again"
+        ) from error
+
+
+def read_state(path: Path) -> dict[str, Any] | None:
+    """What `write_state` wrote, or None if there is no such file; nothing in it is executed."""
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        return None
+    except (RuntimeError, UnpicklingError, EOFError, ValueError, KeyError) as error:
+        raise ValueError(f"{path} is not a checkpoint or is damaged: remove it to start afresh") from error
+    return state
+
+
+def claim(folder: Path, config: TrainConfig, splits: Splits) -> None:
+    """Say what is trained here on what, or refuse when the folder already holds something else."""
+    for name, content in (("config.json", config.model_dump(mode="json")), ("data.json", fingerprint(splits))):
+        file = folder / name
+        if not file.exists():
+            write_json(file, content)
+            continue
+        try:
+            held = json.loads(file.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{file} is damaged: choose another folder") from error
+        different = sorted(key for key in {*content, *held} if content.get(key) != held.get(key))
+        if different:
+            raise ValueError(
+                f"{folder} holds a run that differs in {', '.join(different)} ({name}): choose another folder"
+            )
+
+
+def fingerprint(splits: Splits) -> dict[str, Any]:
+    """What tells data sets apart without reading every pixel: sizes, and a digest of ids and labels."""
+    return {
+        "name": splits.name,
+        "classes": list(splits.classes),
+        "parts": {name: {"samples": len(part), "digest": _digest(part)} for name, part in splits.parts.items()},
+    }
+
+
+def _digest(samples: Samples) -> str:
+    lines = "\n".join(f"{name} {label}" for name, label in zip(samples.ids, samples.labels, strict=True))
+    return hashlib.blake2b(lines.encode(), digest_size=16).hexdigest()

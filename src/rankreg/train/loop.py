@@ -1,0 +1,193 @@
+"""The loop: one step after the other, and all that survives one."""
+
+import math
+import time
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from rankreg._checks import values_are_readable
+from rankreg.augment import AUGMENTATIONS
+from rankreg.buffer import PositiveBuffer
+from rankreg.datasets.splits import Splits
+from rankreg.distributed import World
+from rankreg.objective import Objective, Terms
+from rankreg.train.batches import Batch, Batches
+from rankreg.train.config import TrainConfig
+from rankreg.train.optimisers import SCHEDULES, set_rate
+from rankreg.train.precision import autocast, resolve_precision
+from rankreg.train.randomness import Randomness
+from rankreg.train.scoring import score_together
+from rankreg.train.task import SELECTIONS, Task, counts
+
+
+class DivergenceError(ValueError):
+    """Training produced NaN or infinity; the checkpoint from before is kept."""
+
+
+class Training:
+    """A run under way: `step` on every batch of an epoch, then `end_epoch`; `state_dict` is the whole of it."""
+
+    def __init__(self, splits: Splits, config: TrainConfig, task: Task, network: nn.Module, world: World) -> None:
+        assert config.loss is not None  # `complete` has filled it in
+        train, kept = splits["train"], config.method.buffer
+        self.splits, self.config, self.task, self.world = splits, config, task, world
+        self.network = network.to(world.device)
+        self.model = world.wrap(self.network)
+        self.batches = Batches(
+            train,
+            batch_size=config.batch_size,
+            sampling=config.sampling,
+            seed=config.seed,
+            rank=world.rank,
+            processes=world.size,
+        )
+        self.augment = AUGMENTATIONS[config.augmentation]
+        self.buffer = PositiveBuffer(world.share(kept.capacity), kept.policy, positive=task.critical)
+        self.objective = Objective(
+            config.loss.make(counts(train.labels, task.critical)),
+            config.method.term(len(train), task.term_critical),
+            base_over=kept.base_over,
+            gather=self._gather,
+        ).to(world.device)
+        self.optimiser: Optimizer = config.optimiser.make(self.network.parameters(), config.learning_rate)
+        self.randomness = Randomness(config.seed, world.rank, world.device)
+        self.precision = resolve_precision(config.precision, world.device)
+
+        self.epoch = self.steps_done = 0
+        self.sums: dict[str, Tensor] = {}  # of this epoch's terms
+        self.seconds = 0.0  # of this epoch
+        self._clock = 0.0
+        self.history: list[dict[str, Any]] = []
+        self.best: dict[str, Any] | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether all epochs are done, or the last better one is too long ago."""
+        patience = self.config.patience or math.inf
+        waited = self.epoch - 1 - self.best["epoch"] if self.best is not None else 0
+        return self.epoch >= self.config.epochs or waited >= patience
+
+    def start_epoch(self) -> None:
+        """Before the first step of an epoch, or the first one after a restart."""
+        if self.steps_done == 0:
+            self.randomness.start_epoch(self.epoch)
+        self.model.train()
+        self._clock = time.perf_counter()
+
+    def step(self, batch: Batch) -> None:
+        """Batch and buffer, forward, backward, one update of the weights, one of the buffer."""
+        raw, labels, ids, drawings = (values.to(self.world.device) for values in batch)
+        buffered = len(self.buffer)
+        (raw, ids), labels, drawings = self.buffer.extend(
+            (raw, ids), labels, ids if self.config.method.buffer.unique else drawings
+        )
+        with autocast(self.precision, self.world.device):
+            scores = self.model(self.augment(raw, self.randomness.generator))
+        terms = self.objective(scores.float(), labels, ids, buffered=buffered)
+        self._check(terms)
+        set_rate(self.optimiser, self.rate())
+        self.optimiser.zero_grad()
+        terms.total.backward()
+        self.optimiser.step()
+        self.buffer.update((raw, ids), labels, self.task.criticality(scores.detach().float()), drawings)
+
+        self.steps_done += 1
+        self.sums = {name: value.detach() + self.sums.get(name, 0) for name, value in terms.parts.items()}
+        now = time.perf_counter()
+        self.seconds, self._clock = self.seconds + now - self._clock, now
+
+    def end_epoch(self) -> dict[str, Any]:
+        """Look at the validation part, keep the weights if they are the best so far, and say how it went."""
+        self.world.synchronise(self.network)
+        scores = score_together(
+            self.network, self.splits["validation"], precision=self.config.precision, world=self.world
+        )
+        if not torch.from_numpy(scores.values).isfinite().all():
+            raise DivergenceError(self._divergence("validation scores are not finite"))
+        found = self.task.metrics(scores)
+        getattr(self.objective.term, "end_epoch", lambda auc: None)(found["auc"])
+        merit = SELECTIONS[self.config.selection](found)
+        better = self.best is None or merit > tuple(self.best["merit"])
+        record = {
+            "epoch": self.epoch,
+            "rate": self.rate(),
+            "train": {name: float(value) / self.batches.steps for name, value in self.sums.items()},
+            "validation": found,
+            "better": better,
+            "samples_per_second": len(self.splits["train"]) / max(self.seconds, 1e-9),
+        }
+        if better:
+            weights = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
+            self.best = {"epoch": self.epoch, "merit": list(merit), "model": weights}
+        self.history.append(record)
+        self.epoch, self.steps_done, self.sums, self.seconds = self.epoch + 1, 0, {}, 0.0
+        return record
+
+    def rate(self) -> float:
+        """The learning rate now."""
+        done = (self.epoch + self.steps_done / self.batches.steps) / self.config.epochs
+        return self.config.learning_rate * SCHEDULES[self.config.schedule](done)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the rest of the run depends on, over all processes: tensors and plain values."""
+        own = {"buffer": self.buffer.state_dict(), "randomness": self.randomness.state_dict()}
+        return {
+            "epoch": self.epoch,
+            "steps_done": self.steps_done,
+            "sums": self.sums,
+            "seconds": self.seconds,
+            "history": self.history,
+            "best": self.best,
+            "model": self.network.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "objective": self.objective.state_dict(),
+            "processes": self.world.collect(own),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from there, with as many processes as there were."""
+        processes = state["processes"]
+        if len(processes) != self.world.size:
+            raise ValueError(
+                f"the checkpoint is of {len(processes)} processes, these are {self.world.size}: to go on exactly,"
+                f" use torchrun --nproc-per-node {len(processes)}"
+            )
+        load_weights(self.network, state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.objective.load_state_dict(state["objective"])
+        self.buffer.load_state_dict(processes[self.world.rank]["buffer"])
+        self.buffer.to(self.world.device)
+        self.randomness.load_state_dict(processes[self.world.rank]["randomness"])
+        self.epoch, self.steps_done, self.seconds = state["epoch"], state["steps_done"], state["seconds"]
+        self.history, self.best = list(state["history"]), state["best"]
+        self.sums = {name: value.to(self.world.device) for name, value in state["sums"].items()}
+
+    def _gather(self, values: Tensor) -> Tensor:
+        """All processes' values; NaN is seen here, so that all of them stop together."""
+        everyone = self.world.gather(values)
+        if everyone.is_floating_point() and values_are_readable(everyone) and not everyone.isfinite().all():
+            raise DivergenceError(self._divergence("scores are not finite"))
+        return everyone
+
+    def _check(self, terms: Terms) -> None:
+        if values_are_readable(terms.total) and not terms.total.isfinite():
+            values = ", ".join(f"{name} {float(value):g}" for name, value in terms.parts.items())
+            raise DivergenceError(self._divergence(f"the loss is {values}"))
+
+    def _divergence(self, what: str) -> str:
+        kept = f"The checkpoint of epoch {self.epoch} is kept" if self.epoch else "There is no checkpoint yet"
+        return (
+            f"training diverged in epoch {self.epoch + 1}, step {self.steps_done + 1}: {what}. {kept};"
+            f" try a learning rate below {self.config.learning_rate:g}"
+        )
+
+
+def load_weights(network: nn.Module, weights: dict[str, Tensor]) -> None:
+    """Give the network these weights, or say that they are another one's."""
+    try:
+        network.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ValueError(f"the checkpoint is of another network: {error}") from error

@@ -1,0 +1,43 @@
+"""What a finished run leaves: best weights, scores of every part but the training one, metrics."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rankreg.datasets.splits import Splits
+from rankreg.scores import Scores
+from rankreg.train.folder import read_state, write_json, write_lines, write_state
+
+
+class Results(NamedTuple):
+    """The best epoch's record with its weights, scores by part, one record per epoch."""
+
+    best: dict[str, Any]
+    scores: Mapping[str, Scores]
+    history: list[dict[str, Any]]
+
+
+def write_finished(folder: Path, results: Results) -> None:
+    """Write everything; last the file whose presence says that all the rest is there."""
+    best, scores, history = results
+    write_lines(folder / "metrics.jsonl", history)
+    write_state(folder / "best.pt", best)
+    for name, values in scores.items():
+        values.save(folder / f"scores-{name}.npz")
+    write_json(
+        folder / "finished.json",
+        {"epochs": len(history), "best_epoch": best["epoch"], "validation": history[best["epoch"]]["validation"]},
+    )
+
+
+def read_finished(folder: Path, splits: Splits) -> Results | None:
+    """What `write_finished` wrote, or None if the run is not finished."""
+    if not (folder / "finished.json").exists():
+        return None
+    best = read_state(folder / "best.pt")
+    if best is None:
+        raise ValueError(f"{folder} says it is finished but has no best.pt: remove finished.json to repeat the run")
+    scores = {name: Scores.load(folder / f"scores-{name}.npz") for name in splits.parts if name != "train"}
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return Results(best, scores, [json.loads(line) for line in lines])
