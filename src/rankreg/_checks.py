@@ -76,5 +76,5 @@ def check_not_negative(value: float, name: str, why: str) -> None:
 
 def distinct(labels: Tensor) -> str:
     """The first few distinct values, for a message."""
-    values = labels.unique().tolist()
+    values = sorted(set(labels.flatten().tolist()))
     return ", ".join(map(str, values[:5])) + (", …" if len(values) > 5 else "")

@@ -67,7 +67,7 @@ class PositiveBuffer(nn.Module):
             self.to(labels.device)
             inputs = join_rows(inputs, self.inputs)
             labels = torch.cat([labels, labels.new_full((len(self),), self.positive)])
-            ids = ids if ids is None else torch.cat([ids, self.ids])
+            ids = ids if ids is None or self.ids is None else torch.cat([ids, self.ids])
         return (inputs, labels) if ids is None else (inputs, labels, ids)
 
     def update(self, inputs: Any, labels: Tensor, scores: Tensor, ids: Tensor | None = None) -> None:
@@ -100,10 +100,12 @@ class PositiveBuffer(nn.Module):
         rows = (labels == self.positive).nonzero().squeeze(1)
         if ids is None or not len(rows):
             return rows
-        new = ids[rows]
-        repeated = (new[:, None] == new).tril(-1).any(1)  # new positives are few
-        held = torch.isin(new, self.ids) if self.ids is not None else torch.zeros_like(repeated)
-        return rows[~(repeated | held)]
+        ordered, order = ids[rows].sort(stable=True)
+        first = torch.ones_like(ordered, dtype=torch.bool)
+        first[1:] = ordered[1:] != ordered[:-1]
+        if self.ids is not None:
+            first &= ~torch.isin(ordered, self.ids)
+        return rows[order[first].sort().values]
 
     def _admit(self, inputs: Any, scores: Tensor, ids: Tensor | None, rows: Tensor) -> None:
         if not len(rows):
@@ -152,7 +154,7 @@ class PositiveBuffer(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Follow `.to`, `.cuda` and `.cpu`: the device only, as values are data and keep their dtype."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         device = fn(self.scores).device
         move: Callable[[Tensor], Tensor] = lambda leaf: leaf.to(device)  # noqa: E731
         self.inputs = self.inputs if self.inputs is None else map_rows(move, self.inputs)

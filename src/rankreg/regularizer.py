@@ -68,7 +68,7 @@ def rank_penalty(
     """
     check_binary(scores, labels)
     value_of, slope_of = look_up(PENALTIES, penalty, "penalty")
-    reach = _reach_or_default(reach, gamma)
+    _check_width(reach, gamma)
     check_not_negative(margin, "margin", "it is what positives must be ahead by")
 
     positive = labels == 1
@@ -80,10 +80,7 @@ def rank_penalty(
 
     ranks = plain_ranks(still, normalize=True)
     push = share * slope_of(ranks)  # g, zero at the negatives
-    if reach is not None:
-        width = reach / push.max().clamp(min=torch.finfo(push.dtype).tiny) if len(labels) else reach
-    else:
-        width = gamma
+    width = gamma if gamma is not None else _width_of(DEFAULT_REACH if reach is None else reach, push)
     gradient = (plain_ranks(still + width * push, normalize=True) - ranks) / width
     value: Tensor = _KnownGradient.apply(ranked, (share * value_of(ranks)).sum(), gradient)  # type: ignore[no-untyped-call]
     return value
@@ -115,7 +112,7 @@ class RankReg(nn.Module):
         super().__init__()
         look_up(PENALTIES, penalty, "penalty")
         look_up(SPACES, space, "space")
-        _reach_or_default(reach, gamma)
+        _check_width(reach, gamma)
         check_not_negative(margin, "margin", "it is what positives must be ahead by")
         check_not_negative(weight, "weight", "use 0 to switch the term off")
         self.penalty, self.space, self.margin = penalty, space, margin
@@ -142,16 +139,19 @@ class RankReg(nn.Module):
         return f"{self.penalty!r}, {width}, space={self.space!r}, margin={self.margin}, weight={self.weight}"
 
 
-def _reach_or_default(reach: float | None, gamma: float | None) -> float | None:
-    """Reach in force: None when γ is given instead."""
+def _check_width(reach: float | None, gamma: float | None) -> None:
+    if reach is not None and gamma is not None:
+        raise ValueError("give reach or gamma, not both: one follows from the other")
     if gamma is not None:
-        if reach is not None:
-            raise ValueError("give reach or gamma, not both: one follows from the other")
         check_positive(gamma, "gamma", "it is the width of the interpolation")
-        return None
-    reach = DEFAULT_REACH if reach is None else reach
-    check_positive(reach, "reach", "it is the largest shift of a score, in score units")
-    return reach
+    if reach is not None:
+        check_positive(reach, "reach", "it is the largest shift of a score, in score units")
+
+
+def _width_of(reach: float, push: Tensor) -> Tensor:
+    """The γ at which the largest shift γ·g is `reach`."""
+    largest = push.max() if push.numel() else push.new_zeros(())
+    return reach / largest.clamp(min=torch.finfo(push.dtype).tiny)
 
 
 class _KnownGradient(torch.autograd.Function):
