@@ -136,7 +136,7 @@ def _tprs(tpr: float | Sequence[float]) -> NDArray[np.float64]:
 
 def check_binary(y_true: ArrayLike, y_score: ArrayLike) -> tuple[Bools, Floats]:
     """Which samples are positive, and finite-or-infinite scores, one each; both classes present."""
-    labels, scores = np.asarray(y_true), _scores(y_score)
+    labels, scores = np.asarray(y_true), check_scores(y_score)
     if labels.ndim != 1 or labels.shape != scores.shape:
         raise ValueError(f"expected y_true and y_score of one shape (N,), got {labels.shape} and {scores.shape}")
     positive = labels == 1
@@ -150,7 +150,7 @@ def check_binary(y_true: ArrayLike, y_score: ArrayLike) -> tuple[Bools, Floats]:
 
 
 def _multiclass(y_true: ArrayLike, logits: ArrayLike, critical: int) -> tuple[NDArray[np.integer], Floats]:
-    labels, values = np.asarray(y_true), _scores(logits)
+    labels, values = np.asarray(y_true), check_scores(logits)
     if values.ndim != 2 or labels.shape != values.shape[:1] or values.shape[1] < 2:
         raise ValueError(f"expected y_true (N,) and logits (N, K), K ≥ 2, got {labels.shape} and {values.shape}")
     if not 0 <= critical < values.shape[1]:
@@ -163,7 +163,7 @@ def _multiclass(y_true: ArrayLike, logits: ArrayLike, critical: int) -> tuple[ND
     return labels, values
 
 
-def _scores(y_score: ArrayLike) -> Floats:
+def check_scores(y_score: ArrayLike) -> Floats:
     scores = np.asarray(y_score)
     if scores.dtype.kind in "iub":
         scores = scores.astype(np.float64)

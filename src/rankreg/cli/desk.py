@@ -1,0 +1,219 @@
+"""`rankreg certify`, `compare`, `monitor`, `recertify`: scores in, operating points out, without torch."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Tpr = Annotated[float, typer.Option(help="Share of the positives that must raise an alarm.")]
+Confidence = Annotated[float, typer.Option(help="How sure the guarantee must be.")]
+Prevalence = Annotated[
+    float | None, typer.Option(help="Share of positives where the threshold is used, e.g. 0.006.")
+]
+Label = Annotated[
+    str, typer.Option(help="Column of labels: 0/1 or true/false, else name the critical one by --positive.")
+]
+Score = Annotated[str, typer.Option(help="Column of scores, higher = more critical.")]
+Positive = Annotated[
+    str | None, typer.Option(help="The label of the critical class; every other label is negative.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+File = Annotated[Path, typer.Argument(help="CSV (may be compressed) or Parquet file.", show_default=False)]
+Threshold = Annotated[float | None, typer.Option(help="The deployed threshold.")]
+Point = Annotated[Path | None, typer.Option(help="The deployed operating point, as `certify --json` wrote it.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (certify, compare, monitor, recertify):
+        app.command()(command)
+
+
+def certify(
+    file: File,
+    label: Label,
+    score: Score,
+    tpr: Annotated[
+        list[float] | None, typer.Option(help="Target TPR, 0.98 if not given; several: certified together.")
+    ] = None,
+    confidence: Confidence = 0.95,
+    group: Annotated[str | None, typer.Option(help="Column of groups: the recall is guaranteed in each.")] = None,
+    prevalence: Prevalence = None,
+    positive: Positive = None,
+    cost_miss: Annotated[
+        float | None, typer.Option(help="Cost of a missed positive: take the cheapest threshold.")
+    ] = None,
+    cost_alarm: Annotated[float | None, typer.Option(help="Cost of a false alarm; with --cost-miss.")] = None,
+    as_json: Json = False,
+) -> None:
+    """The threshold whose recall is guaranteed, and what it costs in false alarms."""
+    from rankreg import desk, operating
+
+    targets = tpr or [0.98]
+    if (cost_miss is None) != (cost_alarm is None):
+        raise ValueError("--cost-miss and --cost-alarm belong together: give both")
+    if sum([group is not None, len(targets) > 1, cost_miss is not None]) > 1:
+        raise ValueError("--group, several --tpr and costs cannot be combined: run certify once for each")
+    rows = _read(file, desk.Columns(score, label, positive, group=group))
+    labels = rows.labelled()
+    settings: dict[str, Any] = {"confidence": confidence, "prevalence": prevalence}
+    if rows.groups is not None:
+        by_group = operating.certify_groups(
+            labels, rows.scores, rows.groups, tpr=targets[0], names=rows.group_names, **settings
+        )
+        _show(by_group, as_json, desk.point_lines(by_group.everyone), desk.group_table(by_group))
+    elif len(targets) > 1:
+        several = operating.certify_targets(labels, rows.scores, tprs=targets, **settings)
+        lines = [line for point in several.points for line in [*desk.point_lines(point, confidence), ("", "")]]
+        _show(several, as_json, lines)
+    else:
+        costs = None if cost_miss is None or cost_alarm is None else operating.Costs(cost_miss, cost_alarm)
+        point = operating.certify(labels, rows.scores, tpr=targets[0], costs=costs, **settings)
+        _show(point, as_json, desk.point_lines(point))
+
+
+def compare(
+    a: File,
+    b: File,
+    label: Label,
+    score: Score,
+    score_b: Annotated[str | None, typer.Option(help="Column of scores in the second file, if another.")] = None,
+    id_column: Annotated[
+        str | None,
+        typer.Option("--id", help="Column that names the samples; without it rows are matched by position."),
+    ] = None,
+    tpr: Tpr = 0.98,
+    confidence: Confidence = 0.95,
+    positive: Positive = None,
+    draws: Annotated[int, typer.Option(help="Bootstrap draws.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Whether one model raises fewer false alarms than another on the same samples."""
+    from rankreg import desk, operating
+
+    first = _read(a, desk.Columns(score, label, positive, id=id_column))
+    second = _read(b, desk.Columns(score_b or score, label, positive, id=id_column))
+    if id_column is None and len(first.scores) != len(second.scores):
+        raise ValueError(
+            f"{a} has {len(first.scores):,} rows and {b} {len(second.scores):,}: they cannot be matched by"
+            " position; name the column of sample ids with --id"
+        )
+    labels, scores_a, scores_b = operating.paired(first.identified(), second.identified())
+    found = operating.compare(labels, scores_a, scores_b, tpr=tpr, confidence=confidence, draws=draws, seed=seed)
+    same = a.name == b.name
+    names = (score, score_b) if same and score_b else ("a", "b") if same else (a.name, b.name)
+    _show(found, as_json, desk.comparison_lines(found, names))
+
+
+def monitor(
+    file: File,
+    score: Score,
+    threshold: Threshold = None,
+    point: Point = None,
+    tpr: Annotated[float | None, typer.Option(help="The recall promised; 0.98 or that of --point.")] = None,
+    level: Annotated[float, typer.Option(help="Chance of ever raising a false alarm.")] = 0.05,
+    label: Annotated[
+        str | None, typer.Option(help="Column of labels; without it every row is a confirmed positive.")
+    ] = None,
+    positive: Positive = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column to sort by; without it rows are in order of confirmation.")
+    ] = None,
+    verified_below: Annotated[
+        float, typer.Option(help="Chance of confirming a positive below the threshold, relative to one above it.")
+    ] = 1.0,
+    as_json: Json = False,
+) -> None:
+    """Whether the recall of a deployed threshold has fallen, from positives confirmed later; look at any time."""
+    from rankreg import desk, operating
+
+    deployed, promised, _ = _deployed(threshold, point, tpr, None)
+    rows = _read(file, desk.Columns(score, label, positive, time=time))
+    scores = rows.scores if rows.labels is None else rows.scores[rows.labels == 1]
+    watch = operating.monitor(scores, threshold=deployed, tpr=promised, level=level, verified_below=verified_below)
+    _show(watch, as_json, desk.watch_lines(watch))
+
+
+def recertify(
+    file: File,
+    label: Label,
+    score: Score,
+    threshold: Threshold = None,
+    point: Point = None,
+    tpr: Annotated[float | None, typer.Option(help="The recall promised; 0.98 or that of --point.")] = None,
+    confidence: Annotated[float | None, typer.Option(help="How sure; 0.95 or that of --point.")] = None,
+    prevalence: Prevalence = None,
+    positive: Positive = None,
+    as_json: Json = False,
+) -> None:
+    """Whether a deployed threshold still holds on new labelled scores, and the threshold they certify."""
+    from rankreg import desk, operating
+
+    deployed, promised, sure = _deployed(threshold, point, tpr, confidence)
+    rows = _read(file, desk.Columns(score, label, positive))
+    found = operating.recertify(
+        rows.labelled(), rows.scores, threshold=deployed, tpr=promised, confidence=sure, prevalence=prevalence
+    )
+    _show(found, as_json, desk.recertification_lines(found))
+
+
+def _deployed(
+    threshold: float | None, point: Path | None, tpr: float | None, confidence: float | None
+) -> tuple[float, float, float]:
+    """Threshold, TPR and confidence in use, from the saved point or the options."""
+    from rankreg import desk
+
+    if (threshold is None) == (point is None):
+        raise ValueError("say which threshold is deployed: give either --threshold or --point")
+    saved = (threshold, 0.98, 0.95) if point is None else desk.saved_point(point)
+    assert saved[0] is not None
+    return saved[0], saved[1] if tpr is None else tpr, saved[2] if confidence is None else confidence
+
+
+def _read(file: Path, columns: Any) -> Any:
+    from rankreg import desk
+
+    with _waiting(f"reading {file.name}"):
+        return desk.read(file, columns)
+
+
+@contextmanager
+def _waiting(text: str) -> Iterator[None]:
+    """A spinner on a terminal, nothing elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(text):
+            yield
+    else:
+        yield
+
+
+def _show(
+    record: Any, as_json: bool, lines: Iterable[tuple[str, str]], table: list[tuple[str, ...]] | None = None
+) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from rankreg import desk
+
+    if as_json:
+        typer.echo(desk.to_json(record.to_dict()))
+        return
+    console = Console(highlight=False)
+    if table is not None:
+        grid = Table(*table[0], box=None, pad_edge=False)
+        for row in table[1:]:
+            grid.add_row(*(Text(cell, overflow="fold") for cell in row))
+        console.print(grid, "")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, text in lines:
+        grid.add_row(Text(name), Text(text))
+    console.print(grid)

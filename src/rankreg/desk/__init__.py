@@ -1,0 +1,18 @@
+"""The operating-point desk: score files in, operating points in words or JSON out."""
+
+from rankreg.desk.reading import Columns, Rows, read
+from rankreg.desk.saving import saved_point, to_json
+from rankreg.desk.words import comparison_lines, group_table, point_lines, recertification_lines, watch_lines
+
+__all__ = [
+    "Columns",
+    "Rows",
+    "comparison_lines",
+    "group_table",
+    "point_lines",
+    "read",
+    "recertification_lines",
+    "saved_point",
+    "to_json",
+    "watch_lines",
+]

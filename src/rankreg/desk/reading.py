@@ -1,0 +1,201 @@
+"""Score files in, arrays out: any column names, labels mapped only as told, only the needed columns read."""
+
+import math
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from rankreg.scores import Scores
+
+MISSING = [
+    "",
+    "NA",
+    "N/A",
+    "NaN",
+    "nan",
+    "null",
+    "NULL",
+    "None",
+    "#N/A",
+]  # in a score column; a label may be "None"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a file hold what, and which label value is the critical one."""
+
+    score: str
+    label: str | None = None
+    positive: str | None = None
+    id: str | None = None
+    group: str | None = None
+    time: str | None = None
+
+    def wanted(self) -> list[str]:
+        """The distinct columns to read."""
+        named = (self.score, self.label, self.id, self.group, self.time)
+        return list(dict.fromkeys(name for name in named if name is not None))
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The columns of a score file as arrays, one entry per row."""
+
+    scores: NDArray[np.floating]
+    labels: NDArray[np.int64] | None = None
+    ids: NDArray[Any] | None = None
+    groups: NDArray[np.integer] | None = None
+    group_names: tuple[str, ...] = ()
+
+    def labelled(self) -> NDArray[np.int64]:
+        """The labels, which must have been read."""
+        if self.labels is None:
+            raise ValueError("the file was read without labels: name the label column")
+        return self.labels
+
+    def identified(self) -> Scores:
+        """As `Scores`, to be matched by id; rows without ids are matched by their position."""
+        ids = np.arange(len(self.scores)) if self.ids is None else self.ids
+        return Scores(ids, self.labelled(), self.scores)
+
+
+def read(path: Path, columns: Columns) -> Rows:
+    """Read a CSV file (also compressed) or a Parquet file."""
+    table = _read_parquet(path, columns) if path.suffix.lower() in (".parquet", ".pq") else _read_csv(path, columns)
+    if not len(table):
+        raise ValueError(f"{path} has a header but no rows")
+    scores = _numbers(table[columns.score], path)
+    labels = None if columns.label is None else _labels(table[columns.label], path, columns.positive)
+    ids = None
+    if columns.id is not None:
+        _refuse_missing(table[columns.id], path, columns.id)
+        ids = table[columns.id].astype(str).to_numpy(dtype=object)
+    order = np.arange(len(table)) if columns.time is None else _order(table[columns.time], path)
+    scores, labels, ids = (
+        scores[order],
+        None if labels is None else labels[order],
+        None if ids is None else ids[order],
+    )
+    if columns.group is None:
+        return Rows(scores, labels, ids)
+    _refuse_missing(table[columns.group], path, columns.group)
+    groups = table[columns.group].astype(str).astype("category")
+    return Rows(scores, labels, ids, groups.cat.codes.to_numpy()[order], tuple(groups.cat.categories))
+
+
+def _read_csv(path: Path, columns: Columns) -> pd.DataFrame:
+    try:
+        header = list(pd.read_csv(path, nrows=0).columns)
+        _check_columns(path, columns, header)
+        as_text = {name: str for name in (columns.id, columns.group) if name is not None}
+        missing = {name: [""] for name in columns.wanted()} | {columns.score: MISSING}
+        return pd.read_csv(
+            path,
+            usecols=columns.wanted(),
+            dtype=as_text,
+            na_values=missing,
+            keep_default_na=False,
+            low_memory=False,  # a column has one type, not one per chunk
+            float_precision="round_trip",  # a threshold must equal the score it was taken from
+        )
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a readable CSV file: {error}") from error
+
+
+def _read_parquet(path: Path, columns: Columns) -> pd.DataFrame:
+    try:
+        import pyarrow  # type: ignore[import-untyped]
+        import pyarrow.parquet  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ValueError(f"{path} is a Parquet file: pip install 'rankreg[parquet]' to read it") from error
+    try:
+        _check_columns(path, columns, list(pyarrow.parquet.read_schema(path).names))
+        return pd.read_parquet(path, columns=columns.wanted())
+    except pyarrow.ArrowInvalid as error:
+        raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
+
+
+def _check_columns(path: Path, columns: Columns, header: list[str]) -> None:
+    for name in columns.wanted():
+        if name not in header:
+            near = get_close_matches(name, header, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise ValueError(f"{path} has no column {name!r}: {hint}it has {', '.join(map(repr, header[:20]))}")
+
+
+def _refuse_missing(column: "pd.Series[Any]", path: Path, name: str) -> None:
+    empty = np.flatnonzero(column.isna().to_numpy())
+    if len(empty):
+        raise ValueError(f"{path}: column {name!r} is empty in {len(empty)} rows, first in row {empty[0] + 1}")
+
+
+def _order(column: "pd.Series[Any]", path: Path) -> NDArray[np.integer]:
+    """Rows by time: numbers, or dates as ISO 8601 writes them; 1/2/2025 is refused, since it may be either."""
+    _refuse_missing(column, path, str(column.name))
+    if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_datetime64_any_dtype(column)):
+        try:
+            column = pd.to_datetime(column, format="ISO8601", utc=True)
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"{path}: column {str(column.name)!r} holds {column.iloc[0]!r}:"
+                " times are numbers or dates like 2025-01-31"
+            ) from error
+    return np.argsort(column.to_numpy(), kind="stable")
+
+
+def _numbers(column: "pd.Series[Any]", path: Path) -> NDArray[np.floating]:
+    """Scores as floats; text or gaps are refused with their row."""
+    if column.dtype == bool or not pd.api.types.is_numeric_dtype(column):
+        parsed = pd.to_numeric(column, errors="coerce")
+        bad = np.flatnonzero((parsed.isna() & column.notna()).to_numpy()) if column.dtype != bool else np.array([0])
+        if len(bad):
+            raise ValueError(
+                f"{path}: column {str(column.name)!r} holds {column.iloc[bad[0]]!r} in row {bad[0] + 1}:"
+                " scores are numbers"
+            )
+        column = parsed
+    values = column.to_numpy(dtype=np.float32 if column.dtype == np.float32 else np.float64)
+    gaps = np.flatnonzero(np.isnan(values))
+    if len(gaps):
+        raise ValueError(
+            f"{path}: column {str(column.name)!r} has no score (NaN) in {len(gaps)} rows, first in row"
+            f" {gaps[0] + 1}: drop or repair those samples"
+        )
+    return values
+
+
+def _labels(column: "pd.Series[Any]", path: Path, positive: str | None) -> NDArray[np.int64]:
+    """1 where the label is the critical one; anything but 0/1 or true/false is mapped only as told."""
+    _refuse_missing(column, path, str(column.name))
+    numeric = pd.api.types.is_numeric_dtype(column)
+    if positive is None:
+        if numeric and column.isin([0, 1]).all():
+            return column.to_numpy(dtype=np.int64)
+        values = _some(column)
+        raise ValueError(
+            f"{path}: column {str(column.name)!r} holds {values}: say which value is the critical one,"
+            f" e.g. --positive {column.iloc[0]}; nothing is guessed"
+        )
+    chosen = column.astype(str).str.lower() == positive.lower() if column.dtype == bool else column == positive
+    if numeric and column.dtype != bool:
+        chosen = column == _number(positive)
+    if not chosen.any():
+        raise ValueError(f"{path}: no row has {column.name} = {positive!r}; the column holds {_some(column)}")
+    return chosen.to_numpy(dtype=bool).astype(np.int64)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan  # equals no label
+
+
+def _some(column: "pd.Series[Any]") -> str:
+    values = list(pd.unique(column))
+    return ", ".join(map(str, values[:5])) + (", …" if len(values) > 5 else "")

@@ -1,0 +1,170 @@
+"""Results as sentences that a clinician or a fraud lead can read. Bounds are rounded to the safe side."""
+
+from math import ceil, floor, isfinite, log10
+
+from rankreg.operating import Comparison, Difference, GroupPoints, OperatingPoint, Recertification, Watch, percent
+
+Lines = list[tuple[str, str]]
+
+
+def point_lines(point: OperatingPoint, confidence: float | None = None) -> Lines:
+    """An operating point, one heading and one sentence a line; confidence: the one shared by several, if any."""
+    sure = percent(point.confidence if confidence is None else confidence)
+    rest = f"{point.rank - 1:,} of {point.positives:,} positives score lower"
+    source = "" if point.prevalence_given else "; the prevalence of this file: give the real one with --prevalence"
+    lines = [
+        ("Threshold", f"alarm when score ≥ {point.threshold!r}"),
+        ("Recall", f"at least {percent(point.tpr)}, {sure} sure; here {share(point.recall)} ({rest})"),
+        (
+            "False alarms",
+            f"{share(point.fpr)} of the negatives here, at most {share(point.fpr_at_most, up=True)} ({sure} sure)",
+        ),
+        (
+            "Alarms",
+            f"{number(point.alarms_per_1000)} per 1,000 samples,"
+            f" at most {number(point.alarms_per_1000_at_most, up=True)},"
+            f" at a prevalence of {share(point.prevalence)}{source}",
+        ),
+        ("PPV", f"{share(point.ppv)} of the alarms are real, at least {share(point.ppv_at_least, up=False)}"),
+        ("NPV", _npv(point)),
+        ("Its price", _price(point)),
+    ]
+    if point.cost is not None:
+        lines.insert(
+            1,
+            (
+                "Cost",
+                f"{number(point.cost.per_1000)} per 1,000 samples, the least possible with this recall"
+                f" ({number(point.cost.per_1000_at_certified)} at the highest certified threshold,"
+                f" {point.cost.certified_threshold!r})",
+            ),
+        )
+    return lines
+
+
+def group_table(found: GroupPoints) -> list[tuple[str, ...]]:
+    """A header and one row per group, and one for the threshold that serves all."""
+    rows: list[tuple[str, ...]] = [
+        ("group", "positives", "threshold", "recall here", "FPR here", "FPR at most", "alarms per 1,000")
+    ]
+    for name, point in [*found.points.items(), ("every group", found.everyone)]:
+        rows.append(
+            (
+                name,
+                f"{point.positives:,}",
+                repr(point.threshold),
+                share(point.recall),
+                share(point.fpr),
+                share(point.fpr_at_most, up=True),
+                number(point.alarms_per_1000),
+            )
+        )
+    return rows
+
+
+def comparison_lines(found: Comparison, names: tuple[str, str]) -> Lines:
+    """Two models compared: a verdict each on false alarms and on AUC."""
+    worse_if_higher = _verdict(found.fpr, found.confidence, names, lower_wins=True)
+    return [
+        ("Samples", f"{found.positives:,} positives and {found.negatives:,} negatives, scored by both models"),
+        (f"FPR at {percent(found.tpr)} TPR", _difference(found.fpr, found.confidence, names)),
+        ("", worse_if_higher),
+        ("AUC", _difference(found.auc, found.confidence, names)),
+        ("", _verdict(found.auc, found.confidence, names, lower_wins=False)),
+    ]
+
+
+def watch_lines(watch: Watch) -> Lines:
+    """What the monitor found."""
+    if watch.alarm_at is None:
+        verdict = f"no alarm: nothing rules out a recall of {percent(watch.tpr)} yet"
+    else:
+        verdict = (
+            f"ALARM: the recall is below {percent(watch.tpr)}; known since confirmed positive {watch.alarm_at:,}"
+            f" (false with a chance of at most {percent(watch.level)})"
+        )
+    needed = number(1 / watch.level)
+    return [
+        ("Verdict", verdict),
+        (
+            "Seen",
+            f"{watch.positives:,} confirmed positives, {watch.misses:,} below {watch.threshold!r}:"
+            f" recall {share(watch.recall)}",
+        ),
+        (
+            "Evidence",
+            f"{number(watch.e_value)} now, {number(watch.largest_e_value)} at most; {needed} raises the alarm",
+        ),
+        ("Beware", watch.warning),
+    ]
+
+
+def recertification_lines(found: Recertification) -> Lines:
+    """The deployed threshold's verdict, then the new certificate."""
+    recall, sure = found.recall, percent(found.recall.confidence)
+    lines = [
+        ("Verdict", found.sentence),
+        (
+            "Deployed",
+            f"alarm when score ≥ {found.deployed_threshold!r}: recall {share(recall.estimate)} on the new samples,"
+            f" at least {share(recall.low, up=False)}, at most {share(recall.high, up=True)} (each {sure} sure);"
+            f" FPR {share(found.fpr.estimate)}, at most {share(found.fpr.high, up=True)}",
+        ),
+    ]
+    if found.point is None:
+        return [*lines, ("New", f"not certified: {found.uncertified_because}")]
+    return [*lines, *(("New " + name.lower(), text) for name, text in point_lines(found.point))]
+
+
+def share(value: float, *, up: bool | None = None) -> str:
+    """A share in per cent to three digits; a bound is rounded to the safe side, and 0.99987 keeps its nines."""
+    if value > 0.99 and up is not True and value < 1:
+        lost = 100 * (1 - value)
+        digits = max(0, 1 - floor(log10(lost)))
+        return f"{floor(100 * value * 10**digits + 1e-9) / 10**digits:.{digits}f} %"
+    return number(100 * value, up=up) + " %"
+
+
+def number(value: float, *, up: bool | None = None) -> str:
+    """Three digits, or all before the point: 0.0123, 1.23, 12.3, 1,234."""
+    if value == 0 or not isfinite(value):
+        return f"{value:g}"
+    digits = max(0, 2 - floor(log10(abs(value))))
+    scaled = value * 10**digits
+    if up is not None:
+        scaled = ceil(scaled - 1e-9) if up else floor(scaled + 1e-9)
+    return f"{scaled / 10**digits:,.{digits}f}"
+
+
+def _npv(point: OperatingPoint) -> str:
+    if point.npv is None:
+        return "undefined: every sample raises an alarm"
+    missed = number(100_000 * (1 - point.npv))
+    bound = number(100_000 * (1 - point.npv_at_least), up=True)
+    return f"{share(point.npv)} of the cleared are clear: {missed} missed per 100,000 cleared, at most {bound}"
+
+
+def _price(point: OperatingPoint) -> str:
+    usual = point.uncertified
+    return (
+        f"{number(point.extra_alarms_per_1000)} more alarms per 1,000 than the usual threshold {usual.threshold!r},"
+        f" which falls short of {percent(point.tpr)} with a chance of {share(usual.shortfall_risk)}"
+    )
+
+
+def _difference(found: Difference, confidence: float, names: tuple[str, str]) -> str:
+    signed = [
+        f"{'−' if value < 0 else '+'}{number(100 * abs(value))}"
+        for value in (found.difference, found.low, found.high)
+    ]
+    return (
+        f"{names[0]} {share(found.a)}, {names[1]} {share(found.b)}: {signed[0]} points,"
+        f" {percent(confidence)} interval {signed[1]} to {signed[2]}, p = {found.p_value:.2g}"
+    )
+
+
+def _verdict(found: Difference, confidence: float, names: tuple[str, str], *, lower_wins: bool) -> str:
+    if not found.significant(confidence):
+        return f"no difference shown: {names[0]} may be better or worse by as much as the interval says"
+    first_wins = (found.difference < 0) == lower_wins
+    return f"{names[0] if first_wins else names[1]} is better than {names[1] if first_wins else names[0]}"

@@ -1,0 +1,58 @@
+"""Operating points: certified thresholds, intervals, paired comparison, monitoring. numpy and SciPy only.
+
+Needs scores and labels, not the model. Every result is a frozen dataclass with `to_dict()`.
+"""
+
+from rankreg.operating._records import Interval, Record
+from rankreg.operating.certification import GroupPoints, TargetPoints, certify, certify_groups, certify_targets
+from rankreg.operating.comparison import Comparison, Difference, compare, paired
+from rankreg.operating.delong import auc_interval
+from rankreg.operating.exact import (
+    NotEnoughPositives,
+    certified_rank,
+    highest_tpr,
+    lower_bound,
+    percent,
+    positives_needed,
+    shortfall_risk,
+    upper_bound,
+)
+from rankreg.operating.intervals import fpr_at_tpr_interval
+from rankreg.operating.joint import independent_share, joint_confidence, shared_confidence
+from rankreg.operating.monitoring import Recertification, Watch, monitor, recertify
+from rankreg.operating.points import CostChoice, Costs, OperatingPoint, Uncertified
+
+__all__ = [
+    "Comparison",
+    "CostChoice",
+    "Costs",
+    "Difference",
+    "GroupPoints",
+    "Interval",
+    "NotEnoughPositives",
+    "OperatingPoint",
+    "Recertification",
+    "Record",
+    "TargetPoints",
+    "Uncertified",
+    "Watch",
+    "auc_interval",
+    "certified_rank",
+    "certify",
+    "certify_groups",
+    "certify_targets",
+    "compare",
+    "fpr_at_tpr_interval",
+    "highest_tpr",
+    "independent_share",
+    "joint_confidence",
+    "lower_bound",
+    "monitor",
+    "paired",
+    "percent",
+    "positives_needed",
+    "recertify",
+    "shared_confidence",
+    "shortfall_risk",
+    "upper_bound",
+]

@@ -1,0 +1,177 @@
+"""Watching a deployed threshold: has its recall fallen? Valid at every moment one looks (docs/decisions/0024)."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rankreg.metrics import check_scores
+from rankreg.operating._records import Interval, Record, check_share, check_target
+from rankreg.operating.certification import certify
+from rankreg.operating.exact import NotEnoughPositives, lower_bound, percent, upper_bound
+from rankreg.operating.points import OperatingPoint, Sample
+
+ODDS_RATIOS = 2.0 ** np.arange(0.5, 5.25, 0.5)  # how much likelier a miss may have become: 1.4 to 32 times
+
+VERIFICATION_BIAS = (
+    "positives below the threshold are rarely looked at, so rarely confirmed: among confirmed positives the recall"
+    " looks better than it is, and no alarm is no proof; confirm a random share of the negatives too"
+)
+
+
+@dataclass(frozen=True)
+class Watch(Record):
+    """What a stream of confirmed positives says about a deployed threshold.
+
+    alarm_at: after how many confirmed positives the test first ruled out that recall is at least the TPR; None if
+    it has not. e_value: the evidence now, largest_e_value: the most there was, against 1 / level for an alarm.
+    path: the evidence after each positive.
+    """
+
+    threshold: float
+    tpr: float
+    level: float
+    verified_below: float
+    positives: int
+    misses: int
+    recall: float
+    e_value: float
+    largest_e_value: float
+    alarm_at: int | None
+    warning: str
+    path: NDArray[np.float64] = field(repr=False, compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the path."""
+        return {name: value for name, value in super().to_dict().items() if name != "path"}
+
+
+def monitor(
+    scores: ArrayLike, *, threshold: float, tpr: float = 0.98, level: float = 0.05, verified_below: float = 1.0
+) -> Watch:
+    """Test, after every confirmed positive, whether the recall at the threshold has fallen below the TPR.
+
+    scores: those of the confirmed positives, in the order in which they were confirmed. level: the chance of ever
+    raising a false alarm, however long the stream and however often one looks. verified_below: how likely a
+    positive below the threshold is to be confirmed, relative to one above it; 1 if confirmation does not look at the
+    score, 0.1 if one in ten of the samples below is checked at random. Near 0, the usual case, no test can see.
+    """
+    check_target(tpr)
+    check_share(level, "level", "write 0.05 for one false alarm in twenty such streams")
+    if not 0 < verified_below <= 1:
+        raise ValueError(
+            f"verified_below must lie in (0, 1], got {verified_below!r}: 1 means without regard to score"
+        )
+    if np.isnan(threshold):
+        raise ValueError("threshold is NaN: pass the deployed threshold")
+    values = check_scores(scores)
+    if values.ndim != 1 or not len(values):
+        raise ValueError(f"expected the scores of at least one confirmed positive, shape (N,), got {values.shape}")
+    missed = values < threshold
+    evidence = log_evidence(missed, _miss_rate(tpr, verified_below))
+    with np.errstate(over="ignore"):
+        path: NDArray[np.float64] = np.exp(evidence)
+    alarms = np.flatnonzero(evidence >= -np.log(level))
+    return Watch(
+        threshold=float(threshold),
+        tpr=tpr,
+        level=level,
+        verified_below=verified_below,
+        positives=len(values),
+        misses=int(missed.sum()),
+        recall=float(1 - missed.mean()),
+        e_value=float(path[-1]),
+        largest_e_value=float(path.max()),
+        alarm_at=int(alarms[0]) + 1 if len(alarms) else None,
+        warning=VERIFICATION_BIAS,
+        path=path,
+    )
+
+
+def log_evidence(missed: NDArray[np.bool_], miss_rate: float) -> NDArray[np.float64]:
+    """The logarithm of an e-process against "each positive is missed with chance at most miss_rate".
+
+        E_t = Σ_q Σ_(j ≤ t) w_q v_j Π_(i = j … t) L_i(q) + 1 / (t + 1)
+
+        L(q) = q / p on a miss, (1 − q) / (1 − p) otherwise;    p: miss_rate;    v_j = 1 / (j (j + 1))
+
+    A mixture over what the miss rate may have become (q) and since when (j). Each product is a supermartingale for
+    any rate up to p, the weights sum to 1, so P(E_t ≥ 1 / level for any t) ≤ level (Ville). Along the last axis.
+    """
+    odds = ODDS_RATIOS * miss_rate / (1 - miss_rate)
+    rates = odds / (1 + odds)
+    time = np.arange(1, missed.shape[-1] + 1)
+    starts = -np.log(time) - np.log1p(time)
+    total = -np.log1p(time)  # the weight of falls yet to come, on which nothing has been staked
+    for rate in rates:
+        on_miss, on_catch = np.log(rate / miss_rate), np.log1p(-rate) - np.log1p(-miss_rate)
+        steps = np.where(missed, on_miss, on_catch)
+        sums = steps.cumsum(axis=-1)
+        since = np.logaddexp.accumulate(starts - sums + steps, axis=-1)
+        total = np.logaddexp(total, sums + since - np.log(len(rates)))
+    return np.asarray(total)
+
+
+def _miss_rate(tpr: float, verified_below: float) -> float:
+    """The share of misses among *confirmed* positives when the recall is just the TPR."""
+    missed = (1 - tpr) * verified_below
+    return missed / (missed + tpr)
+
+
+@dataclass(frozen=True)
+class Recertification(Record):
+    """The deployed threshold on new labelled scores, and the threshold they certify.
+
+    recall, fpr: those of the deployed threshold, with exact bounds, each of which holds with the confidence.
+    verdict: "holds" if the recall's lower bound reaches the TPR, "fallen" if its upper bound stays below it,
+    otherwise "undecided". point is None where the new positives are too few to certify; uncertified_because says why.
+    """
+
+    deployed_threshold: float
+    recall: Interval
+    fpr: Interval
+    verdict: Literal["holds", "fallen", "undecided"]
+    sentence: str
+    point: OperatingPoint | None
+    uncertified_because: str | None
+
+
+def recertify(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    threshold: float,
+    tpr: float = 0.98,
+    confidence: float = 0.95,
+    prevalence: float | None = None,
+) -> Recertification:
+    """Check the deployed threshold on new labelled scores, and certify a new one on them."""
+    if np.isnan(threshold):
+        raise ValueError("threshold is NaN: pass the deployed threshold")
+    sample = Sample.of(y_true, y_score)
+    point, because = None, None
+    try:
+        point = certify(y_true, y_score, tpr=tpr, confidence=confidence, prevalence=prevalence)
+    except NotEnoughPositives as error:  # a fall can be proved with fewer positives than a certificate needs
+        because = str(error)
+    caught, false = sample.alarms(threshold)
+    recall = _rate(caught, len(sample.positives), confidence)
+    verdict: Literal["holds", "fallen", "undecided"] = "undecided"
+    if recall.low >= tpr:
+        verdict = "holds"
+    elif recall.high < tpr:
+        verdict = "fallen"
+    sentences = {
+        "holds": f"the deployed threshold still has a recall of at least {percent(tpr)}",
+        "fallen": f"the recall of the deployed threshold has fallen below {percent(tpr)}",
+        "undecided": f"these samples neither confirm nor rule out that the recall is still {percent(tpr)}",
+    }
+    fpr = _rate(false, len(sample.negatives), confidence)
+    return Recertification(float(threshold), recall, fpr, verdict, sentences[verdict], point, because)
+
+
+def _rate(successes: int, trials: int, confidence: float) -> Interval:
+    """A share with its two one-sided Clopper–Pearson bounds."""
+    low, high = lower_bound(successes, trials, confidence), upper_bound(successes, trials, confidence)
+    return Interval(successes / trials, low, high, confidence)
