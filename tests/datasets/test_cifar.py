@@ -251,7 +251,7 @@ def test_a_truncated_archive_is_a_clear_error(tmp_path: Path) -> None:
     content = archive.read_bytes()
     for cut in (content[: len(content) // 2], b"", b"x" * 600):
         archive.write_bytes(cut)
-        with pytest.raises(ValueError, match="cifar-10-python.tar.gz is not a tar archive or is damaged"):
+        with pytest.raises(ValueError, match=r"cifar-10-python.tar.gz is not a tar archive or is damaged"):
             cifar10(archive)
 
 
@@ -261,4 +261,13 @@ def test_missing_data_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.Mon
         load("cifar100")
     with pytest.raises(ValueError, match="unknown data set 'cifar': did you mean 'cifar10'"):
         load("cifar")
-    assert set(DATASETS) >= {"cifar10", "cifar100", "cifar10-lt", "melanoma", "ham10000", "digits", "folder", "table"}
+    assert set(DATASETS) >= {
+        "cifar10",
+        "cifar100",
+        "cifar10-lt",
+        "melanoma",
+        "ham10000",
+        "digits",
+        "folder",
+        "table",
+    }

@@ -29,12 +29,17 @@ def split(name: str, ratio: float, seed: int) -> dict[str, tuple[np.ndarray, np.
     no, yes = PARTITIONS[name]
     members = pair(size, negatives)
     kwargs = {"negative_sizes": no, "positive_sizes": yes}
-    return binary_split(members, range(negatives), [negatives], ratio=ratio, seed=seed, **kwargs)  # type: ignore[arg-type]
+    return binary_split(members, range(negatives), [negatives], ratio=ratio, seed=seed, **kwargs)
 
 
 @pytest.mark.parametrize(
     ("name", "ratio", "negatives", "positives"),
-    [("cifar10", 100, 4410, 44), ("cifar10", 200, 4410, 22), ("cifar100", 100, 2025, 20), ("cifar100", 200, 2025, 10)],
+    [
+        ("cifar10", 100, 4410, 44),
+        ("cifar10", 200, 4410, 22),
+        ("cifar100", 100, 2025, 20),
+        ("cifar100", 200, 2025, 10),
+    ],
 )
 def test_training_counts_are_those_of_the_protocol(name: str, ratio: float, negatives: int, positives: int) -> None:
     no, yes = split(name, ratio, seed=0)["train"]
@@ -51,7 +56,9 @@ def test_parts_of_a_split_are_disjoint(name: str, ratio: float, seed: int) -> No
 @given(name=st.sampled_from(["cifar10", "cifar100"]), ratios=st.tuples(st.floats(8, 400), st.floats(50, 400)))
 def test_what_one_split_trains_on_no_other_split_is_judged_by(name: str, ratios: tuple[float, float]) -> None:
     trained = np.concatenate([np.concatenate(split(name, ratios[0], seed)["train"]) for seed in range(10)])
-    judged = {part: np.concatenate(split(name, ratios[0], 10**6)[part]) for part in ("validation", "tuning", "extended")}
+    judged = {
+        part: np.concatenate(split(name, ratios[0], 10**6)[part]) for part in ("validation", "tuning", "extended")
+    }
     assert not np.isin(trained, np.concatenate(list(judged.values()))).any()
     other = split(name, ratios[1], 77)  # another ratio leaves validation and tuning as they are
     for part in ("validation", "tuning"):

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.datasets._pickles import LARGEST_FILE, read_pickle
+from rankreg.datasets._progress import progress_bar
 from rankreg.datasets.catalog import located
 
 
@@ -107,7 +108,8 @@ def _files(place: Path, layout: Layout) -> Iterator[tuple[str, bytes]]:
         return
     found: set[str] = set()
     try:
-        with tarfile.open(place, "r|*") as archive:
+        with tarfile.open(place, "r|*") as archive, progress_bar() as progress:
+            task = progress.add_task(f"reading {place.name}", total=len(needed))
             for member in archive:
                 folder, _, file = member.name.removeprefix("./").rpartition("/")
                 if folder == layout.folder and file in needed - found and member.isfile():
@@ -116,6 +118,7 @@ def _files(place: Path, layout: Layout) -> Iterator[tuple[str, bytes]]:
                     assert stream is not None  # a regular file has one
                     found.add(file)
                     yield file, stream.read()
+                    progress.advance(task)
     except (tarfile.TarError, EOFError) as error:
         raise ValueError(f"{place} is not a tar archive or is damaged: {error}; get it again") from error
     if missing := needed - found:

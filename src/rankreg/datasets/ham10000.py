@@ -14,7 +14,7 @@ from rankreg._names import look_up
 from rankreg.datasets._grouping import check_parts, stratified_parts
 from rankreg.datasets._imbalance import PARTITION_SEED, thin
 from rankreg.datasets.catalog import located
-from rankreg.datasets.images import decode, image_size
+from rankreg.datasets.images import cache_folder, decode, image_size
 from rankreg.datasets.splits import Samples, Splits, image_preprocessing
 
 DIAGNOSES = {
@@ -55,15 +55,14 @@ def ham10000(
     """One diagnosis against the others, 70 / 10 / 20 by lesion, the same parts for every seed.
 
     Only the training part is thinned, to `ratio` negatives per positive (None keeps all), drawn by `seed`;
-    `calibration` is a share taken out of the training part. Official JPEGs are decoded once, to `cache` (by default
-    a folder "decoded" beside the table).
+    `calibration` is a share taken out of the training part. Images are decoded once, to `cache` (by default a
+    folder "decoded" beside the data, if that can be written).
     """
     look_up(DIAGNOSES, critical, "diagnosis")
     if not 0 <= calibration < SHARES["train"]:
         raise ValueError(f"calibration must lie in [0, {SHARES['train']}), got {calibration!r}")
     place, sides = located("ham10000", data_dir), image_size(size)
-    is_small = place.suffix == ".npz"
-    found = _read_npz(place) if is_small else _read_official(place)
+    found = _read_npz(place) if place.suffix == ".npz" else _read_official(place)
     labels = (found.diagnoses == critical).astype(np.int64)
     if not labels.any():
         raise ValueError(f"{place} holds no {critical!r}: {', '.join(np.unique(found.diagnoses))}")
@@ -79,8 +78,7 @@ def ham10000(
         negatives, positives = train[labels[train] == 0], train[labels[train] == 1]
         parts["train"] = np.sort(np.append(negatives, thin(positives, len(negatives), ratio, seed=seed)))
 
-    folder = None if is_small else Path(cache) if cache is not None else place.parent / "decoded"
-    images = decode(found.sources, found.ids.tolist(), sides, cache=folder)
+    images = decode(found.sources, found.ids.tolist(), sides, cache=cache_folder(cache, place.parent))
     return Splits(
         name=f"ham10000-{critical}" + (f"-{ratio:g}" if ratio is not None else ""),
         parts={name: Samples(images, rows, labels[rows], found.ids[rows]) for name, rows in parts.items()},

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -84,6 +85,13 @@ def decode(
                 _write(path, sources, names, shape)
     mapped: Pixels = np.load(path, mmap_mode="r", allow_pickle=False)
     return mapped
+
+
+def cache_folder(given: Path | str | None, home: Path) -> Path:
+    """Where decoded images go: the folder given, else "decoded" beside the data, else the user's cache."""
+    if given is not None:
+        return Path(given).expanduser()
+    return home / "decoded" if os.access(home, os.W_OK) else platformdirs.user_cache_path("rankreg") / "decoded"
 
 
 def _write(path: Path, sources: Sequence[Any], names: Sequence[str], shape: tuple[int, int, int, int]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from rankreg.datasets._grouping import check_parts, stratified_parts
 from rankreg.datasets.catalog import located
-from rankreg.datasets.images import decode, image_size
+from rankreg.datasets.images import cache_folder, decode, image_size
 from rankreg.datasets.splits import Samples, Splits, image_preprocessing
 
 SHARES = {"train": 0.7, "validation": 0.1, "test": 0.2}
@@ -25,7 +25,7 @@ def melanoma(
 ) -> Splits:
     """Malignant against benign, 70 / 10 / 20 by patient, so that no patient is in two parts.
 
-    Images are decoded once, to `cache` (by default a folder "decoded" beside train.csv).
+    Images are decoded once, to `cache` (by default a folder "decoded" beside train.csv, if that can be written).
     """
     import pandas as pd
 
@@ -46,7 +46,7 @@ def melanoma(
         [folder / f"{name}.jpg" for name in names],
         [f"{name}.jpg" for name in names],
         sides,
-        cache=Path(cache) if cache is not None else home / "decoded",
+        cache=cache_folder(cache, home),
     )
     labels = table["target"].to_numpy(dtype=np.int64)
     patients = np.unique(table["patient_id"].to_numpy(dtype=str), return_inverse=True)[1]
