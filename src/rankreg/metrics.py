@@ -42,17 +42,15 @@ def roc(y_true: ArrayLike, y_score: ArrayLike) -> Roc:
 def auc(y_true: ArrayLike, y_score: ArrayLike) -> float:
     """P(s⁺ > s⁻) + ½ P(s⁺ = s⁻): the area under the ROC curve.
 
-    Only the rarer class is sorted, so a few positives among many negatives cost little more than one pass.
+    The larger class is sorted, the smaller one looked up in it.
     """
     positive, scores = check_binary(y_true, y_score)
-    positives, negatives = scores[positive], scores[~positive]
-    positives_are_rare = len(positives) <= len(negatives)
-    rare, common = (positives, negatives) if positives_are_rare else (negatives, positives)
-    rare = np.sort(rare)
-    below = np.searchsorted(rare, common, side="left").sum()
-    not_above = np.searchsorted(rare, common, side="right").sum()
-    common_wins = float(below + not_above) / (2 * len(rare) * len(common))
-    return 1 - common_wins if positives_are_rare else common_wins
+    rare, common = sorted((scores[positive], scores[~positive]), key=len)
+    ordered, asked = np.sort(common), np.sort(rare)  # sorted questions stay in the cache
+    below = np.searchsorted(ordered, asked, side="left").sum()
+    not_above = np.searchsorted(ordered, asked, side="right").sum()
+    rare_wins = float(below + not_above) / (2 * len(rare) * len(common))
+    return rare_wins if len(rare) == np.count_nonzero(positive) else 1 - rare_wins
 
 
 @overload
@@ -164,6 +162,7 @@ def _multiclass(y_true: ArrayLike, logits: ArrayLike, critical: int) -> tuple[ND
 
 
 def check_scores(y_score: ArrayLike) -> Floats:
+    """Scores as floats of at least 32 bits, none of them NaN."""
     scores = np.asarray(y_score)
     if scores.dtype.kind in "iub":
         scores = scores.astype(np.float64)

@@ -63,7 +63,12 @@ def certify(
         by_group = operating.certify_groups(
             labels, rows.scores, rows.groups, tpr=targets[0], names=rows.group_names, **settings
         )
-        _show(by_group, as_json, desk.point_lines(by_group.everyone), desk.group_table(by_group))
+        _show(
+            by_group,
+            as_json,
+            desk.point_lines(by_group.everyone, where=" in every group"),
+            desk.group_table(by_group),
+        )
     elif len(targets) > 1:
         several = operating.certify_targets(labels, rows.scores, tprs=targets, **settings)
         lines = [line for point in several.points for line in [*desk.point_lines(point, confidence), ("", "")]]
@@ -100,6 +105,11 @@ def compare(
         raise ValueError(
             f"{a} has {len(first.scores):,} rows and {b} {len(second.scores):,}: they cannot be matched by"
             " position; name the column of sample ids with --id"
+        )
+    if id_column is None and (first.labelled() != second.labelled()).any():
+        raise ValueError(
+            f"{a} and {b} do not list the same samples in the same order: their labels differ;"
+            " name the column of sample ids with --id"
         )
     labels, scores_a, scores_b = operating.paired(first.identified(), second.identified())
     found = operating.compare(labels, scores_a, scores_b, tpr=tpr, confidence=confidence, draws=draws, seed=seed)
@@ -207,9 +217,11 @@ def _show(
         return
     console = Console(highlight=False)
     if table is not None:
-        grid = Table(*table[0], box=None, pad_edge=False)
+        grid = Table(box=None, pad_edge=False)
+        for heading, *cells in zip(*table, strict=True):
+            grid.add_column(heading, min_width=max(map(len, cells)))  # a threshold cut short guarantees nothing
         for row in table[1:]:
-            grid.add_row(*(Text(cell, overflow="fold") for cell in row))
+            grid.add_row(*map(Text, row))
         console.print(grid, "")
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)

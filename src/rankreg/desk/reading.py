@@ -176,10 +176,9 @@ def _labels(column: "pd.Series[Any]", path: Path, positive: str | None) -> NDArr
     if positive is None:
         if numeric and column.isin([0, 1]).all():
             return column.to_numpy(dtype=np.int64)
-        values = _some(column)
         raise ValueError(
-            f"{path}: column {str(column.name)!r} holds {values}: say which value is the critical one,"
-            f" e.g. --positive {column.iloc[0]}; nothing is guessed"
+            f"{path}: column {str(column.name)!r} holds {_some(column)}: say which value is the critical one"
+            " with --positive VALUE; nothing is guessed"
         )
     chosen = column.astype(str).str.lower() == positive.lower() if column.dtype == bool else column == positive
     if numeric and column.dtype != bool:

@@ -7,14 +7,17 @@ from rankreg.operating import Comparison, Difference, GroupPoints, OperatingPoin
 Lines = list[tuple[str, str]]
 
 
-def point_lines(point: OperatingPoint, confidence: float | None = None) -> Lines:
+def point_lines(point: OperatingPoint, confidence: float | None = None, where: str = "") -> Lines:
     """An operating point, one heading and one sentence a line; confidence: the one shared by several, if any."""
-    sure = percent(point.confidence if confidence is None else confidence)
-    rest = f"{point.rank - 1:,} of {point.positives:,} positives score lower"
+    certain = point.confidence if confidence is None else confidence
+    sure, both_sure = percent(certain), percent(2 * certain - 1)
+    missed = round((1 - point.recall) * point.positives)
+    rest = f"{missed:,} of {point.positives:,} positives score lower"
+    prevalence = percent(point.prevalence) if point.prevalence_given else share(point.prevalence)
     source = "" if point.prevalence_given else "; the prevalence of this file: give the real one with --prevalence"
     lines = [
         ("Threshold", f"alarm when score ≥ {point.threshold!r}"),
-        ("Recall", f"at least {percent(point.tpr)}, {sure} sure; here {share(point.recall)} ({rest})"),
+        ("Recall", f"at least {percent(point.tpr)}{where}, {sure} sure; here {share(point.recall)} ({rest})"),
         (
             "False alarms",
             f"{share(point.fpr)} of the negatives here, at most {share(point.fpr_at_most, up=True)} ({sure} sure)",
@@ -23,11 +26,15 @@ def point_lines(point: OperatingPoint, confidence: float | None = None) -> Lines
             "Alarms",
             f"{number(point.alarms_per_1000)} per 1,000 samples,"
             f" at most {number(point.alarms_per_1000_at_most, up=True)},"
-            f" at a prevalence of {share(point.prevalence)}{source}",
+            f" at a prevalence of {prevalence}{source}",
         ),
-        ("PPV", f"{share(point.ppv)} of the alarms are real, at least {share(point.ppv_at_least, up=False)}"),
-        ("NPV", _npv(point)),
-        ("Its price", _price(point)),
+        (
+            "PPV",
+            f"{share(point.ppv)} of the alarms are real, at least {share(point.ppv_at_least, up=False)}"
+            f" ({both_sure} sure)",
+        ),
+        ("NPV", _npv(point, both_sure)),
+        ("Price", _price(point)),
     ]
     if point.cost is not None:
         lines.insert(
@@ -45,7 +52,7 @@ def point_lines(point: OperatingPoint, confidence: float | None = None) -> Lines
 def group_table(found: GroupPoints) -> list[tuple[str, ...]]:
     """A header and one row per group, and one for the threshold that serves all."""
     rows: list[tuple[str, ...]] = [
-        ("group", "positives", "threshold", "recall here", "FPR here", "FPR at most", "alarms per 1,000")
+        ("group", "positives", "threshold", "recall", "FPR", "at most", "alarms per 1,000")
     ]
     for name, point in [*found.points.items(), ("every group", found.everyone)]:
         rows.append(
@@ -113,7 +120,7 @@ def recertification_lines(found: Recertification) -> Lines:
     ]
     if found.point is None:
         return [*lines, ("New", f"not certified: {found.uncertified_because}")]
-    return [*lines, *(("New " + name.lower(), text) for name, text in point_lines(found.point))]
+    return [*lines, ("", ""), ("New", "these samples certify:"), *point_lines(found.point)]
 
 
 def share(value: float, *, up: bool | None = None) -> str:
@@ -127,8 +134,8 @@ def share(value: float, *, up: bool | None = None) -> str:
 
 def number(value: float, *, up: bool | None = None) -> str:
     """Three digits, or all before the point: 0.0123, 1.23, 12.3, 1,234."""
-    if value == 0 or not isfinite(value):
-        return f"{value:g}"
+    if value == 0 or not isfinite(value) or abs(value) >= 1e9:
+        return f"{value:.3g}"
     digits = max(0, 2 - floor(log10(abs(value))))
     scaled = value * 10**digits
     if up is not None:
@@ -136,12 +143,15 @@ def number(value: float, *, up: bool | None = None) -> str:
     return f"{scaled / 10**digits:,.{digits}f}"
 
 
-def _npv(point: OperatingPoint) -> str:
+def _npv(point: OperatingPoint, sure: str) -> str:
     if point.npv is None:
         return "undefined: every sample raises an alarm"
     missed = number(100_000 * (1 - point.npv))
     bound = number(100_000 * (1 - point.npv_at_least), up=True)
-    return f"{share(point.npv)} of the cleared are clear: {missed} missed per 100,000 cleared, at most {bound}"
+    return (
+        f"{share(point.npv)} of the cleared are clear: {missed} missed per 100,000 cleared, at most {bound}"
+        f" ({sure} sure)"
+    )
 
 
 def _price(point: OperatingPoint) -> str:

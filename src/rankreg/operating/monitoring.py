@@ -54,8 +54,8 @@ def monitor(
 
     scores: those of the confirmed positives, in the order in which they were confirmed. level: the chance of ever
     raising a false alarm, however long the stream and however often one looks. verified_below: how likely a
-    positive below the threshold is to be confirmed, relative to one above it; 1 if confirmation does not look at the
-    score, 0.1 if one in ten of the samples below is checked at random. Near 0, the usual case, no test can see.
+    positive below the threshold is to be confirmed, relative to one above it; 1 if confirmation does not look at
+    the score, 0.1 if one in ten of the samples below is checked at random. Near 0, the usual case, no test can see.
     """
     check_target(tpr)
     check_share(level, "level", "write 0.05 for one false alarm in twenty such streams")
@@ -125,7 +125,7 @@ class Recertification(Record):
 
     recall, fpr: those of the deployed threshold, with exact bounds, each of which holds with the confidence.
     verdict: "holds" if the recall's lower bound reaches the TPR, "fallen" if its upper bound stays below it,
-    otherwise "undecided". point is None where the new positives are too few to certify; uncertified_because says why.
+    otherwise "undecided". point is None where the new positives are too few to certify: see uncertified_because.
     """
 
     deployed_threshold: float

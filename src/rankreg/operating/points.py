@@ -51,9 +51,10 @@ class OperatingPoint(Record):
 
     recall, fpr: the shares observed in the sample. fpr_at_most: holds with `fpr_confidence`; exact
     (Clopper–Pearson), since the threshold looks at positives only, or uniform over thresholds
-    (Dvoretzky–Kiefer–Wolfowitz) where costs made it look at the negatives too. alarms_per_1000, ppv, npv: at the prevalence, from the observed shares.
-    alarms_per_1000_at_most needs the FPR bound only. ppv_at_least and npv_at_least need both guarantees, so they
-    hold with confidence + fpr_confidence − 1. npv is None if nothing stays below the threshold. extra_*: what the
+    (Dvoretzky–Kiefer–Wolfowitz) where costs made it look at the negatives too. alarms_per_1000, ppv, npv:
+    at the prevalence, from the observed shares. alarms_per_1000_at_most needs the FPR bound only. ppv_at_least and
+    npv_at_least need both guarantees: they hold with confidence + fpr_confidence − 1. npv is None if nothing stays
+    below the threshold. rank: the certified threshold is the rank-th lowest positive score. extra_*: what the
     guarantee costs over the uncertified threshold.
     """
 
