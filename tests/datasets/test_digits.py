@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 from rankreg.datasets.digits import digits
 
 
-@pytest.mark.parametrize("critical", range(10))
+@pytest.mark.parametrize("critical", [0, 3, 8])
 @pytest.mark.parametrize("ratio", [20, 50, 100])
 def test_parts_are_disjoint_and_training_has_the_ratio(critical: int, ratio: float) -> None:
     official = load_digits()

@@ -54,6 +54,18 @@ def test_another_seed_gives_another_split_and_the_same_seed_the_same() -> None:
     assert not np.array_equal(first, other)
 
 
+@given(seed=seeds, member=st.integers(1, 20))
+def test_members_of_an_ensemble_differ_in_training_and_agree_on_what_judges_them(seed: int, member: int) -> None:
+    labels, groups = np.repeat([0, 1], [300, 40]), np.arange(340) // 2
+    first, other = (stratified_parts(labels, groups, SHARES, seed=seed, member=k) for k in (0, member))
+    for part in ("calibration", "test"):
+        np.testing.assert_array_equal(first[part], other[part])
+    assert not np.array_equal(first["train"], other["train"])
+    assert sorted(np.r_[other["train"], other["validation"]]) == sorted(np.r_[first["train"], first["validation"]])
+    assert len(np.intersect1d(groups[other["train"]], groups[other["validation"]])) == 0
+    assert len(other["validation"]) == pytest.approx(len(first["validation"]), abs=4)
+
+
 @given(total=st.integers(0, 10_000), shares=st.lists(st.floats(0.01, 1), min_size=1, max_size=6))
 def test_apportioned_counts_add_up(total: int, shares: list[float]) -> None:
     counts = apportion(total, shares)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankreg.datasets._imbalance import (
@@ -53,6 +53,7 @@ def test_parts_of_a_split_are_disjoint(name: str, ratio: float, seed: int) -> No
     assert len(np.unique(everything)) == len(everything)
 
 
+@settings(max_examples=25)
 @given(name=st.sampled_from(["cifar10", "cifar100"]), ratios=st.tuples(st.floats(8, 400), st.floats(50, 400)))
 def test_what_one_split_trains_on_no_other_split_is_judged_by(name: str, ratios: tuple[float, float]) -> None:
     trained = np.concatenate([np.concatenate(split(name, ratios[0], seed)["train"]) for seed in range(10)])

@@ -14,14 +14,27 @@ SHARES: dict[str, float] = {"train": 0.6, "validation": 0.1, "calibration": 0.15
 
 
 def stratified_parts(
-    labels: NDArray[np.int64], groups: NDArray[Any], shares: Mapping[str, float], *, seed: int
+    labels: NDArray[np.int64], groups: NDArray[Any], shares: Mapping[str, float], *, seed: int, member: int = 0
 ) -> dict[str, NDArray[np.int64]]:
     """Indices of each part: no group is in two parts, and each class is shared out as `shares` say.
 
-    Classes are dealt from the rarest on, a group going with the rarest class it holds; large groups first, each to
-    the part that lacks most, then single samples to fill the parts up exactly.
+    Another `member` of an ensemble deals training and validation samples anew among these two parts, and leaves
+    the others, which judge the ensemble, as they are.
     """
     _check_shares(shares)
+    parts = _cut(labels, groups, shares, seed)
+    if member and "validation" in shares:
+        both = np.sort(np.append(parts["train"], parts["validation"]))
+        two = {name: shares[name] for name in ("train", "validation")}
+        parts |= {name: both[rows] for name, rows in _cut(labels[both], groups[both], two, seed, member).items()}
+    return parts
+
+
+def _cut(
+    labels: NDArray[np.int64], groups: NDArray[Any], shares: Mapping[str, float], *words: int
+) -> dict[str, NDArray[np.int64]]:
+    """Classes are dealt from the rarest on, a group going with the rarest class it holds; large groups first, each
+    to the part that lacks most, then single samples to fill the parts up exactly."""
     codes = np.unique(groups, return_inverse=True)[1].reshape(-1)
     part_of = np.full(int(codes.max(initial=-1)) + 1, -1)
     kinds, sizes = np.unique(labels, return_counts=True)
@@ -30,7 +43,7 @@ def stratified_parts(
         dealt = part_of >= 0
         lacking = apportion(int(size), list(shares.values()))
         lacking -= np.bincount(part_of[dealt], weights=counts[dealt], minlength=len(shares)).astype(np.int64)
-        todo = shuffled(np.flatnonzero(~dealt & (counts > 0)), PARTITION, seed, int(label))
+        todo = shuffled(np.flatnonzero(~dealt & (counts > 0)), PARTITION, *words, int(label))
         part_of[todo] = _deal(counts[todo], lacking)
     return {name: np.flatnonzero(part_of[codes] == k) for k, name in enumerate(shares)}
 

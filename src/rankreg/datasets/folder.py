@@ -19,13 +19,15 @@ def image_folder(
     positive: str | None = None,
     size: int | Sequence[int] = 64,
     seed: int = 0,
+    member: int = 0,
     shares: Mapping[str, float] = SHARES,
     cache: Path | str | None = None,
 ) -> Splits:
     """The images below `path`: folders `negative` and `positive`, or one per class, `positive` the critical one.
 
     Ids are paths relative to `path`. Images are squeezed to `size`; those of equal bytes stay in one part; parts
-    are stratified by class. With `cache`, a folder, decoded images are kept there instead of in memory.
+    are stratified by class and cut by `seed`; another `member` of an ensemble gets other training and validation
+    images, the rest alike. With `cache`, a folder, decoded images are kept there instead of in memory.
     """
     home, sides = Path(path), image_size(size)
     kinds = class_folders(home)
@@ -37,7 +39,7 @@ def image_folder(
     check_both_classes(labels, shares, ("negative", "positive"))
 
     copies = np.asarray([_digest(image) for image in paths])
-    parts = stratified_parts(classes, copies, shares, seed=seed)
+    parts = stratified_parts(classes, copies, shares, seed=seed, member=member)
     check_parts(labels, parts, "too many images are copies of each other")
     images = decode(paths, ids.tolist(), sides, cache=Path(cache) if cache is not None else None)
     others = [kind for kind in kinds if kind != critical]

@@ -20,12 +20,14 @@ def melanoma(
     *,
     size: int | Sequence[int] = 256,
     seed: int = 0,
+    member: int = 0,
     shares: Mapping[str, float] = SHARES,
     cache: Path | str | None = None,
 ) -> Splits:
     """Malignant against benign, 70 / 10 / 20 by patient, so that no patient is in two parts.
 
-    Images are decoded once, to `cache` (by default a folder "decoded" beside train.csv, if that can be written).
+    `seed` cuts the parts; another `member` of an ensemble gets other training and validation patients. Images are
+    decoded once, to `cache` (by default a folder "decoded" beside train.csv, if that can be written).
     """
     import pandas as pd
 
@@ -50,7 +52,7 @@ def melanoma(
     )
     labels = table["target"].to_numpy(dtype=np.int64)
     patients = np.unique(table["patient_id"].to_numpy(dtype=str), return_inverse=True)[1]
-    parts = stratified_parts(labels, patients, shares, seed=seed)
+    parts = stratified_parts(labels, patients, shares, seed=seed, member=member)
     check_parts(labels, parts, "too few patients have a melanoma")
     ids = np.asarray(names)
     return Splits(

@@ -20,6 +20,7 @@ def table(
     target: str,
     positive: str | None = None,
     seed: int = 0,
+    member: int = 0,
     shares: Mapping[str, float] = SHARES,
     drop: Collection[str] = (),
     categorical: Collection[str] = (),
@@ -34,6 +35,7 @@ def table(
     positive: the target value that is critical, all others being negative; needed unless the targets are 0 and 1.
     group: rows of one group (a patient) stay in one part, and so do rows that are equal in all features, unless
     keep_copies_together=False. Group and id columns are no features. Without a header line, columns are "0", "1", …
+    seed cuts the parts; another member of an ensemble gets other training and validation rows, the rest alike.
     """
     rows = read_table(path, header=header, text=categorical)
     special = [name for name in (target, group, id_column) if name is not None]
@@ -50,7 +52,7 @@ def table(
                 f"column {group!r} is empty in {int(rows[group].isna().sum())} rows: every row needs one"
             )
         kept_together.append(pd.factorize(rows[group])[0])
-    parts = stratified_parts(labels, _linked(kept_together, len(rows)), shares, seed=seed)
+    parts = stratified_parts(labels, _linked(kept_together, len(rows)), shares, seed=seed, member=member)
     _check_shares_kept(parts, shares, len(rows))
     check_parts(labels, parts, COPIES_HINT)
 
