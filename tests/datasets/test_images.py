@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import platformdirs
 import pytest
 from PIL import Image
 
 from rankreg.datasets import images as module
 from rankreg.datasets.folder import image_folder, list_images
-from rankreg.datasets.images import decode, image_size, read_image
+from rankreg.datasets.images import cache_folder, decode, image_size, read_image
 
 
 def save(path: Path, value: int, size: tuple[int, int] = (20, 12), **options: Any) -> Path:
@@ -142,6 +143,15 @@ def test_a_full_disk_is_an_error_and_leaves_no_half_cache(tmp_path: Path, monkey
     with pytest.raises(OSError, match="No space left"):
         decode(paths, ["a.png"], (8, 8), cache=tmp_path / "cache")
     assert not list((tmp_path / "cache").glob("*.npy"))
+
+
+def test_a_read_only_data_folder_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda name: tmp_path / "cache" / name)
+    assert cache_folder(None, tmp_path) == tmp_path / "decoded"
+    home = tmp_path / "shared"
+    home.mkdir(mode=0o555)
+    assert cache_folder(None, home) == tmp_path / "cache" / "rankreg" / "decoded"
+    assert cache_folder(tmp_path / "given", home) == tmp_path / "given"
 
 
 def test_unreadable_images_are_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -91,7 +92,8 @@ def cache_folder(given: Path | str | None, home: Path) -> Path:
     """Where decoded images go: the folder given, else "decoded" beside the data, else the user's cache."""
     if given is not None:
         return Path(given).expanduser()
-    return home / "decoded" if os.access(home, os.W_OK) else platformdirs.user_cache_path("rankreg") / "decoded"
+    writable = os.access(home, os.W_OK) and home.stat().st_mode & stat.S_IWUSR  # root may write what is read-only
+    return home / "decoded" if writable else platformdirs.user_cache_path("rankreg") / "decoded"
 
 
 def _write(path: Path, sources: Sequence[Any], names: Sequence[str], shape: tuple[int, int, int, int]) -> None:
@@ -147,8 +149,8 @@ def _fingerprint(sources: Sequence[Any], names: Sequence[str]) -> str:
     digest = hashlib.blake2b(digest_size=8)
     for source, name in zip(sources, names, strict=True):
         if isinstance(source, Path):
-            stat = source.stat() if source.exists() else None
-            digest.update(f"{name}\0{stat and (stat.st_size, stat.st_mtime_ns)}\0".encode())
+            state = source.stat() if source.exists() else None
+            digest.update(f"{name}\0{state and (state.st_size, state.st_mtime_ns)}\0".encode())
         else:
             digest.update(hashlib.blake2b(source).digest())
     return digest.hexdigest()
