@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from rankreg.cli import demo
+from rankreg.cli import data, demo, desk, fit
 
 app = typer.Typer(
     help="Few false alarms at a high true positive rate, for rare and critical classes.",
@@ -26,12 +26,15 @@ def version(show: bool) -> None:
 
 @app.callback()
 def options(
-    show_version: bool = typer.Option(False, "--version", callback=version, is_eager=True, help="Show the version."),
+    show_version: bool = typer.Option(
+        False, "--version", callback=version, is_eager=True, help="Show the version."
+    ),
 ) -> None:
     """Few false alarms at a high true positive rate, for rare and critical classes."""
 
 
-demo.register(app)
+for group in (demo, fit, desk, data):
+    group.register(app)
 
 
 def main() -> None:

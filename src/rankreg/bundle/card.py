@@ -1,0 +1,101 @@
+"""What bundle.json says, as a frozen value: unknown keys are refused, every value is checked."""
+
+import hashlib
+import json
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, model_validator
+
+from rankreg.models import ModelShape
+
+FORMAT_VERSION = 1
+MOST_PIXELS = 4096  # along one side: a larger number in a file is a fault, not a wish
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Threshold(_Part):
+    """Alarm when score ≥ value.
+
+    certified: with `confidence` the recall on new positives is at least `tpr`; `certificate` is the operating point
+    on the calibration part. Otherwise the value is the empirical one, and `highest_tpr` and `positives_needed` say
+    what the calibration part could have certified, and what it would have taken.
+    """
+
+    value: FiniteFloat
+    tpr: Share
+    confidence: Share
+    certified: bool
+    calibration_positives: NonNegativeInt
+    certificate: dict[str, Any] | None = None
+    highest_tpr: float | None = None
+    positives_needed: PositiveInt | None = None
+
+    @model_validator(mode="after")
+    def _says_why(self) -> "Threshold":
+        if self.certified != (self.certificate is not None):
+            raise ValueError("a certified threshold has a certificate, an uncertified one has none")
+        return self
+
+
+class Weights(_Part):
+    """The file with the weights and what its bytes must hash to."""
+
+    file: Literal["model.safetensors"] = "model.safetensors"
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class BundleCard(_Part):
+    """Everything about a model but its weights.
+
+    preprocessing: how inputs come from files; classes: (negative, positive); training: the run's config; parts:
+    samples and positives of each part of the data; metrics: those on the untouched test part.
+    """
+
+    format: Literal["rankreg-bundle"] = "rankreg-bundle"
+    version: Literal[1] = 1
+    name: str
+    model: ModelShape
+    preprocessing: dict[str, Any]
+    classes: tuple[str, str]
+    threshold: Threshold
+    training: dict[str, Any]
+    parts: dict[str, dict[str, int]]
+    metrics: dict[str, Any]
+    versions: dict[str, str]
+    weights: Weights
+
+    @model_validator(mode="after")
+    def _can_be_used(self) -> "BundleCard":
+        if self.model.classes != 2:
+            raise ValueError("the network must have two classes")
+        kind = self.preprocessing.get("kind")
+        if kind == "image":
+            for side in ("height", "width"):
+                pixels = self.preprocessing.get(side)
+                if type(pixels) is not int or not 1 <= pixels <= MOST_PIXELS:
+                    raise ValueError(f"preprocessing.{side} must be a whole number up to {MOST_PIXELS}")
+        elif kind != "table":
+            raise ValueError(f"preprocessing.kind must be 'table' or 'image', got {kind!r}")
+        return self
+
+
+def digest(content: dict[str, Any]) -> str:
+    """The SHA-256 of a card's JSON, whatever its layout; `sha256` itself is left out."""
+    kept = {key: value for key, value in content.items() if key != "sha256"}
+    text = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def finite(value: Any) -> Any:
+    """JSON values in which an infinite or missing number is None: JSON has no name for them."""
+    if isinstance(value, dict):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,158 @@
+"""A bundle on disk: model.safetensors and bundle.json, there whole or not at all."""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from rankreg.bundle.card import FORMAT_VERSION, BundleCard, Weights, digest, finite
+from rankreg.models import build_model
+
+CARD = "bundle.json"
+WEIGHTS = "model.safetensors"
+INNER = "bundle"  # the folder that `rankreg fit` puts it into
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle:
+    """A network ready to score, and what is known about it."""
+
+    model: nn.Module
+    card: BundleCard
+
+
+def save_bundle(folder: Path, network: nn.Module, **card: Any) -> Bundle:
+    """Write network and card (the fields of `BundleCard` but `weights`) and read them back; a bundle that is there
+    already is replaced only once the new one is whole."""
+    weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
+    packed = save(weights)
+    made = BundleCard(**card, weights=Weights(sha256=hashlib.sha256(packed).hexdigest()))
+    content = finite(made.model_dump(mode="json"))
+    content["sha256"] = digest(content)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-", suffix=".unfinished"))
+    try:
+        _write(unfinished / WEIGHTS, packed)
+        _write(unfinished / CARD, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+        unfinished.chmod(0o777 & ~_umask())
+        saved = load_bundle(unfinished)
+        _put_in_place(unfinished, folder)
+    except OSError as error:
+        kept = "the bundle that was there is untouched" if (folder / CARD).exists() else "nothing was left behind"
+        raise OSError(
+            error.errno, f"could not save the bundle {folder} ({error.strerror}); {kept}: make room and try again"
+        ) from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return saved
+
+
+def load_bundle(folder: Path | str) -> Bundle:
+    """Read a bundle, or the one inside the folder that `rankreg fit --out` named; nothing in it is executed.
+
+    A truncated, edited or foreign one is a ValueError that says what is wrong.
+    """
+    home = _home(Path(folder))
+    card = _read_card(home / CARD)
+    try:
+        packed = (home / WEIGHTS).read_bytes()
+    except FileNotFoundError:
+        raise ValueError(f"{home} has no {WEIGHTS}: the bundle is not whole; copy all of its files") from None
+    found = hashlib.sha256(packed).hexdigest()
+    if found != card.weights.sha256:
+        raise ValueError(
+            f"{home / WEIGHTS} is not the file that {CARD} describes (sha256 {found[:12]}… instead of"
+            f" {card.weights.sha256[:12]}…): it is truncated or was changed; get the bundle again"
+        )
+    try:
+        weights: Mapping[str, Tensor] = load(packed)
+        with torch.device("meta"):  # no memory for a network that the weights do not fill
+            model = build_model(card.model)
+        model.load_state_dict(weights, assign=True)
+    except (SafetensorError, RuntimeError, ValueError) as error:
+        raise ValueError(f"{home}: the weights do not fit the network that {CARD} describes: {error}") from error
+    bad = [name for name, value in weights.items() if not bool(value.isfinite().all())]
+    if bad:
+        raise ValueError(f"{home}: the weights {bad[0]} are not finite; the bundle cannot be used")
+    if card.preprocessing["kind"] == "image":
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return Bundle(model.eval(), card)
+
+
+def _home(folder: Path) -> Path:
+    for place in (folder, folder / INNER):
+        if (place / CARD).is_file():
+            return place
+    if not folder.is_dir():
+        raise FileNotFoundError(f"no bundle at {folder}: give the folder that `rankreg fit --out` wrote")
+    raise ValueError(f"{folder} is not a bundle: it has no {CARD}; if `rankreg fit` was stopped, run it again")
+
+
+def _read_card(path: Path) -> BundleCard:
+    again = "get the bundle again"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is truncated or not JSON ({error}): {again}") from error
+    if not isinstance(content, dict) or content.get("format") != "rankreg-bundle":
+        raise ValueError(f"{path} does not describe a rankreg bundle")
+    if content.get("version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{path} is of format version {content.get('version')!r}, this rankreg reads {FORMAT_VERSION}:"
+            " use the version of rankreg named in it"
+        )
+    stated = content.pop("sha256", None)
+    if stated != digest(content):
+        raise ValueError(f"{path} was changed after it was written (its sha256 does not match): {again}")
+    try:
+        return BundleCard.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "content"
+        raise ValueError(f"{path} is damaged: {where}: {first['msg']}; {again}") from error
+
+
+def _put_in_place(new: Path, folder: Path) -> None:
+    """Rename; an older bundle steps aside first, and comes back if the new one cannot take its place."""
+    if not folder.exists():
+        new.rename(folder)
+        return
+    if not (folder / CARD).exists() and any(folder.iterdir()):
+        raise ValueError(f"{folder} is there and is not a bundle: choose another folder")
+    aside = folder.with_name(f".{folder.name}.before")
+    shutil.rmtree(aside, ignore_errors=True)
+    folder.rename(aside)
+    try:
+        new.rename(folder)
+    except OSError:
+        aside.rename(folder)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _umask() -> int:
+    """What new folders are allowed to be: temporary ones are made private."""
+    if sys.platform == "win32":
+        return 0
+    mask = os.umask(0o22)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,155 @@
+"""`rankreg fit`, `evaluate` and `predict`: one's own data in, a model and its scores out."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder of images.", show_default=False)]
+BundleFolder = Annotated[
+    Path, typer.Argument(metavar="BUNDLE", help="The folder that `fit --out` wrote.", show_default=False)
+]
+Confidence = Annotated[float, typer.Option(help="How sure the guarantee or the intervals must be.")]
+TABLES, IMAGES, TRAINING = "Tables", "Images", "Training"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (fit, evaluate, predict):
+        app.command()(command)
+
+
+def _table(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=TABLES, show_default=False)
+
+
+def _training(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=TRAINING, show_default=False)
+
+
+def fit(
+    data: Data,
+    out: Annotated[Path, typer.Option(help="Folder for the model and all files.", show_default=False)],
+    target: Annotated[str | None, _table("Column to predict.")] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="The critical class: a target value or a class folder.", show_default=False)
+    ] = None,
+    tpr: Annotated[float, typer.Option(help="Share of the positives that must raise an alarm.")] = 0.98,
+    confidence: Confidence = 0.95,
+    calibration: Annotated[float, typer.Option(help="Share of the data that certifies the threshold.")] = 0.15,
+    loss: Annotated[str | None, _training("Base loss, e.g. bce, a-fl, w-bce. [default: bce]")] = None,
+    method: Annotated[str | None, _training("rankreg, buffer, alm or none. [default: rankreg]")] = None,
+    model: Annotated[str | None, _training("mlp, resnet10 or resnet18. [default: mlp; resnet10]")] = None,
+    epochs: Annotated[int | None, _training("How often every sample is seen. [default: 40; images 30]")] = None,
+    seed: Annotated[int, typer.Option(help="Decides the parts and the training.", rich_help_panel=TRAINING)] = 0,
+    config: Annotated[Path | None, _training("TOML file with any setting of the training.")] = None,
+    group: Annotated[str | None, _table("Column whose equal values stay in one part, e.g. a patient.")] = None,
+    drop: Annotated[list[str] | None, _table("Column not to learn from; may be repeated.")] = None,
+    categorical: Annotated[list[str] | None, _table("Column of numbers that are names; may be repeated.")] = None,
+    id_column: Annotated[str | None, _table("Column that names the rows.", "--id")] = None,
+    no_header: Annotated[bool, _table("No header line: columns are 0, 1, 2, …", "--no-header")] = False,
+    split_copies: Annotated[bool, _table("Let equal rows go to different parts.", "--split-copies")] = False,
+    size: Annotated[
+        int | None, typer.Option(help="Side in pixels. [default: 64]", rich_help_panel=IMAGES, show_default=False)
+    ] = None,
+) -> None:
+    """Train on a table or a folder of images, choose a threshold that keeps the TPR, and say what it costs.
+
+    The same command again goes on where it was stopped. Many processes:
+    torchrun --nproc-per-node 2 -m rankreg fit …
+    """
+    from rankreg.fit import Source, load_source, settings, summary_lines
+    from rankreg.fit import fit as run_fit
+    from rankreg.train import Interrupted
+
+    source = Source(
+        data,
+        target=target,
+        positive=positive,
+        seed=seed,
+        calibration=calibration,
+        group=group,
+        drop=tuple(drop or ()),
+        categorical=tuple(categorical or ()),
+        id_column=id_column,
+        header=not no_header,
+        keep_copies_together=not split_copies,
+        size=size,
+    )
+    chosen = settings(
+        "image" if source.is_images else "table",
+        tpr,
+        file=config,
+        loss=loss,
+        method=method,
+        model=model,
+        epochs=epochs,
+        seed=seed,
+    )
+    splits = load_source(source, out / "decoded")
+    try:
+        fitted = run_fit(splits, chosen, out, tpr=tpr, confidence=confidence)
+    except Interrupted as stopped:
+        typer.echo(f"rankreg: {stopped}", err=True)
+        raise typer.Exit(130) from stopped
+    if fitted is not None:
+        _show(summary_lines(fitted))
+
+
+def evaluate(
+    bundle: BundleFolder,
+    data: Data,
+    confidence: Confidence = 0.95,
+    out: Annotated[Path | None, typer.Option(help="Also write id, label and score to this CSV file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure a model on labelled data: recall and false alarms at its threshold, with intervals."""
+    import json
+
+    from rankreg.bundle import evaluation_lines, load_bundle, write_scores
+    from rankreg.predict import evaluate as run_evaluate
+
+    found = run_evaluate(load_bundle(bundle), data, confidence=confidence)
+    if out is not None:
+        write_scores(out, found.scores)
+    if as_json:
+        typer.echo(json.dumps(found.evaluation.to_dict(), indent=2))
+    else:
+        _show(evaluation_lines(found.evaluation))
+    _name_unreadable(len(found.unreadable), found.unreadable[:5])
+
+
+def predict(
+    bundle: BundleFolder,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="CSV file to write: id, score, alarm, problem.", show_default=False)],
+) -> None:
+    """Score new data, row by row or image by image, whatever their number."""
+    from rankreg.bundle import load_bundle
+    from rankreg.predict import predict as run_predict
+
+    model = load_bundle(bundle)
+    found = run_predict(model, data, out)
+    threshold = model.card.threshold
+    typer.echo(f"{found.out}: {found.samples:,} samples, {found.alarms:,} alarms (score ≥ {threshold.value:.6g})")
+    if not threshold.certified:
+        typer.echo("The threshold is uncertified: no recall is guaranteed.", err=True)
+    _name_unreadable(found.unreadable, found.examples)
+
+
+def _name_unreadable(count: int, examples: tuple[str, ...]) -> None:
+    if count:
+        more = ", …" if count > len(examples) else ""
+        typer.echo(f"{count:,} could not be read and have no score: {', '.join(examples)}{more}", err=True)
+
+
+def _show(lines: list[tuple[str, str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column(overflow="fold")
+    for heading, sentence in lines:
+        grid.add_row(heading, sentence)
+    Console(highlight=False, markup=False).print(grid)

@@ -1,0 +1,133 @@
+"""Train, certify, test, save: each step once, in this order, from parts of the data that never meet."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import Any
+
+import numpy as np
+
+from rankreg.bundle import Bundle, Evaluation, Threshold, evaluate_scores, save_bundle, write_scores
+from rankreg.bundle.card import finite
+from rankreg.bundle.files import INNER
+from rankreg.datasets.splits import Splits
+from rankreg.distributed import join
+from rankreg.metrics import threshold_at_tpr
+from rankreg.operating import NotEnoughPositives, certify, positives_needed
+from rankreg.scores import Scores
+from rankreg.train import Run, TrainConfig, score, train
+from rankreg.train.folder import write_whole
+
+# A score changes in the last digits with the batch it is computed in and with the machine. The threshold is a
+# positive's own score, so it is lowered by more than that; a lower threshold never catches less.
+SLACK = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a fit leaves: the bundle and where it is, and how it did on the untouched test part."""
+
+    folder: Path
+    bundle: Bundle
+    test: Evaluation
+    epochs: int
+    best_epoch: int
+
+    @property
+    def threshold(self) -> Threshold:
+        """The threshold, certified or not."""
+        return self.bundle.card.threshold
+
+
+def fit(
+    splits: Splits,
+    config: TrainConfig,
+    out: Path | str,
+    *,
+    tpr: float = 0.98,
+    confidence: float = 0.95,
+    progress: bool | None = None,
+) -> Fitted | None:
+    """Train in out/run, choose the threshold on the calibration part, look at the test part once, save out/bundle.
+
+    Started again with the same arguments it goes on where it stopped, and gives the same bundle; with another TPR
+    or confidence a finished run is only certified anew. Too few positives for the guarantee leave the threshold
+    uncertified, which the bundle and the summary say. Under torchrun the first process returns the result, the
+    others None.
+    """
+    home = Path(out)
+    positives_needed(tpr, confidence)  # a TPR or confidence that makes no sense is said before training, not after
+    run = train(splits, config, home / "run", progress=progress)
+    if join(config.device).rank != 0:
+        return None
+    run.model.cpu()
+    scores = {part: score(run.model, splits[part], precision="float32") for part in ("calibration", "test")}
+    threshold = choose_threshold(scores["calibration"], tpr=tpr, confidence=confidence)
+    test = evaluate_scores(
+        scores["test"].labels,
+        scores["test"].values,
+        threshold=threshold.value,
+        confidence=confidence,
+        tprs=sorted({tpr, 0.98, 0.95, 0.90}, reverse=True),
+    )
+    for part, values in scores.items():
+        write_scores(home / f"{part}-scores.csv", values)
+    bundle = save_bundle(home / INNER, run.model, **_card(splits, run, threshold, test))
+    summary = {"threshold": threshold.model_dump(mode="json"), "test": test.to_dict(), "parts": bundle.card.parts}
+    write_whole(home / "summary.json", (json.dumps(finite(summary), indent=2) + "\n").encode())
+    return Fitted(home, bundle, test, len(run.history), run.best_epoch)
+
+
+def choose_threshold(calibration: Scores, *, tpr: float, confidence: float) -> Threshold:
+    """The certified threshold, or the empirical one marked as uncertified where positives are too few."""
+    labels, values = calibration.labels, calibration.values
+    known: dict[str, Any] = {
+        "tpr": tpr,
+        "confidence": confidence,
+        "calibration_positives": int(np.count_nonzero(labels == 1)),
+    }
+    try:
+        point = certify(labels, values, tpr=tpr, confidence=confidence)
+    except NotEnoughPositives as shortage:
+        return Threshold(
+            value=_lowered(threshold_at_tpr(labels, values, tpr)),
+            certified=False,
+            highest_tpr=shortage.highest_tpr,
+            positives_needed=shortage.needed,
+            **known,
+        )
+    return Threshold(value=_lowered(point.threshold), certified=True, certificate=finite(point.to_dict()), **known)
+
+
+def _lowered(threshold: float) -> float:
+    return threshold - SLACK * max(1.0, abs(threshold))
+
+
+def _card(splits: Splits, run: Run, threshold: Threshold, test: Evaluation) -> Mapping[str, Any]:
+    return {
+        "name": splits.name,
+        "model": run.config.model,
+        "preprocessing": dict(splits.preprocessing),
+        "classes": splits.classes,
+        "threshold": threshold,
+        "training": run.config.model_dump(mode="json") | {"best_epoch": run.best_epoch},
+        "parts": {
+            name: {"samples": len(part), "positives": int(np.count_nonzero(part.labels == 1))}
+            for name, part in splits.parts.items()
+        },
+        "metrics": finite(test.to_dict()),
+        "versions": _versions(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": python_version()}
+    for package in ("rankreg", "torch", "numpy", "pandas", "pillow", "safetensors"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # run from a source tree
+            found[package] = "unknown"
+    return found

@@ -1,0 +1,66 @@
+"""How to train when the user does not say: one choice for tables, one for images; all of it can be overridden."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from rankreg._names import look_up
+from rankreg.train import TrainConfig
+from rankreg.train.config import faults
+
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "table": {
+        "epochs": 40,
+        "batch_size": 128,
+        "learning_rate": 2e-3,
+        "schedule": "cosine",
+        "optimiser": {"name": "adamw"},
+        "method": {"name": "rankreg"},
+        "model": {"name": "mlp", "hidden": (64, 64), "dropout": 0.1},
+    },
+    "image": {
+        "epochs": 30,
+        "batch_size": 64,
+        "learning_rate": 0.02,
+        "schedule": "cosine",
+        "optimiser": {"name": "sgd"},
+        "method": {"name": "rankreg"},
+        "model": {"name": "resnet10", "width": 0.25, "pixels": "imagenet"},
+        "augmentation": "cifar",
+    },
+}
+
+NAMED = ("loss", "method", "model", "optimiser")  # a name and settings that belong to it
+
+
+def settings(kind: str, tpr: float, *, file: Path | None = None, **options: Any) -> TrainConfig:
+    """The defaults for "table" or "image", then what a TOML file says, then the options that are not None."""
+    chosen = look_up(DEFAULTS, kind, "kind of data")
+    if file is not None:
+        chosen = _merged(chosen, TrainConfig.from_toml(file).model_dump(exclude_unset=True))
+    given = {key: value for key, value in options.items() if value is not None}
+    chosen = _merged(chosen, {key: {"name": value} if key in NAMED else value for key, value in given.items()})
+    if chosen.get("selection") == "fpr":  # otherwise another TPR needs no other training
+        chosen = chosen | {"tpr": tpr}
+    try:
+        return TrainConfig.model_validate(chosen)
+    except ValidationError as error:
+        raise ValueError(faults(error)) from error
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Keys of `above` win; settings of a named choice are kept as long as the new choice has them too."""
+    merged = dict(below)
+    for key, value in above.items():
+        before = merged.get(key)
+        if key in NAMED and isinstance(value, dict) and isinstance(before, dict) and _alike(before, value):
+            value = before | value
+        merged[key] = value
+    return merged
+
+
+def _alike(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """The same name, or two sizes of one kind of network."""
+    first, second = str(before.get("name")), str(after.get("name", before.get("name")))
+    return first == second or (first.startswith("resnet") and second.startswith("resnet"))

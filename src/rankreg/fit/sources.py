@@ -1,0 +1,103 @@
+"""The user's data: a table or a folder of images, cut into training, validation, calibration and test parts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rankreg.datasets import load
+from rankreg.datasets.splits import Splits
+
+SHARES: dict[str, float] = {"train": 0.6, "validation": 0.1, "calibration": 0.15, "test": 0.15}
+KEPT = SHARES["validation"] + SHARES["test"]
+SIZE = 64
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the data are and what is critical in them; options for tables are refused for images, and vice versa.
+
+    calibration: the share of samples that certify the threshold; the training part gets what it leaves.
+    """
+
+    path: Path
+    target: str | None = None
+    positive: str | None = None
+    seed: int = 0
+    calibration: float = SHARES["calibration"]
+    group: str | None = None
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    id_column: str | None = None
+    header: bool = True
+    keep_copies_together: bool = True
+    size: int | None = None
+
+    @property
+    def is_images(self) -> bool:
+        """A folder holds images, a file is a table."""
+        return self.path.is_dir()
+
+
+def load_source(source: Source, cache: Path) -> Splits:
+    """The parts; decoded images are kept in `cache`, so that a run that is started again need not decode them."""
+    if not source.path.exists():
+        raise FileNotFoundError(f"no file or folder {source.path}")
+    shares = _shares(source.calibration)
+    if source.is_images:
+        _refuse(source, "a folder of images", _table_options(source))
+        size = SIZE if source.size is None else source.size
+        return load(
+            "folder",
+            source.path,
+            positive=source.positive,
+            size=size,
+            seed=source.seed,
+            shares=shares,
+            cache=cache,
+        )
+    _refuse(source, "a table", {"--size": source.size is not None})
+    if source.target is None:
+        raise ValueError(f"{source.path.name} is a table: say which column is the target with --target COLUMN")
+    return load(
+        "table",
+        source.path,
+        target=source.target,
+        positive=source.positive,
+        seed=source.seed,
+        shares=shares,
+        drop=source.drop,
+        categorical=source.categorical,
+        group=source.group,
+        id_column=source.id_column,
+        header=source.header,
+        keep_copies_together=source.keep_copies_together,
+    )
+
+
+def _shares(calibration: float) -> dict[str, float]:
+    if not 0 < calibration <= 1 - KEPT - 0.1:
+        raise ValueError(
+            f"the calibration share must lie above 0 and be at most {1 - KEPT - 0.1:.2g}, got {calibration!r}:"
+            f" validation and test take {KEPT:g}, and something must be left to train on"
+        )
+    return SHARES | {"calibration": calibration, "train": 1 - KEPT - calibration}
+
+
+def _table_options(source: Source) -> Mapping[str, Any]:
+    return {
+        "--target": source.target,
+        "--group": source.group,
+        "--drop": source.drop,
+        "--categorical": source.categorical,
+        "--id": source.id_column,
+        "--no-header": not source.header,
+        "--split-copies": not source.keep_copies_together,
+    }
+
+
+def _refuse(source: Source, what: str, options: Mapping[str, Any]) -> None:
+    given = [name for name, value in options.items() if value]
+    if given:
+        hint = "; name the critical class with --positive" if given == ["--target"] else ""
+        raise ValueError(f"{source.path} is {what}, for which there is no {', '.join(given)}{hint}")

@@ -1,0 +1,66 @@
+"""A fit in words: what to use, what it is worth, what to do next."""
+
+import math
+import shlex
+
+from rankreg.bundle import Threshold, evaluation_lines
+from rankreg.bundle.words import Lines
+from rankreg.fit.pipeline import Fitted
+from rankreg.operating import percent
+
+
+def summary_lines(fitted: Fitted) -> Lines:
+    """One heading and one sentence a line."""
+    card, threshold = fitted.bundle.card, fitted.threshold
+    parts = ", ".join(f"{name} {part['samples']:,} ({part['positives']:,})" for name, part in card.parts.items())
+    lines = [
+        ("Data", f"{card.name}; samples (of which {card.classes[1]!r}): {parts}"),
+        ("Training", f"epoch {fitted.best_epoch + 1} of {fitted.epochs}, the best on the validation part"),
+        ("Threshold", f"alarm when score ≥ {threshold.value:.6g}"),
+        ("Recall", _promise(threshold)),
+        *_advice(fitted),
+        ("On the test part", "which nothing was chosen on:"),
+        *evaluation_lines(fitted.test),
+    ]
+    return lines + _next(fitted)
+
+
+def _promise(threshold: Threshold) -> str:
+    if threshold.certified:
+        return (
+            f"certified: at least {percent(threshold.tpr)} of new positives are caught, with"
+            f" {percent(threshold.confidence)} confidence ({threshold.calibration_positives:,} calibration"
+            " positives), as long as they come from where these came from"
+        )
+    return (
+        f"UNCERTIFIED: {threshold.calibration_positives:,} calibration positives are too few to guarantee"
+        f" {percent(threshold.tpr)} with {percent(threshold.confidence)} confidence, which takes"
+        f" {threshold.positives_needed:,}; the threshold is where {percent(threshold.tpr)} of these were caught"
+    )
+
+
+def _advice(fitted: Fitted) -> Lines:
+    threshold = fitted.threshold
+    if threshold.certified or threshold.positives_needed is None or not threshold.highest_tpr:
+        return []
+    reachable = math.floor(1000 * threshold.highest_tpr) / 1000
+    parts = fitted.bundle.card.parts
+    held = sum(part["positives"] for part in parts.values())
+    in_all = math.ceil(threshold.positives_needed * held / max(threshold.calibration_positives, 1))
+    return [
+        (
+            "To certify",
+            f"run it again with --tpr {reachable:g}, the highest these positives can certify (no new training), or"
+            f" with a larger --calibration share, or collect about {in_all:,} positives in all ({held:,} are here)",
+        )
+    ]
+
+
+def _next(fitted: Fitted) -> Lines:
+    home = shlex.quote(str(fitted.folder))
+    return [
+        ("Files", f"{fitted.folder}: bundle/ is the model, run/ the training, summary.json these numbers"),
+        ("Use it", f"rankreg predict {home} NEW_DATA --out scores.csv"),
+        ("Check it", f"rankreg evaluate {home} LABELLED_DATA"),
+        ("Look closer", f"rankreg certify {home}/calibration-scores.csv --label label --score score"),
+    ]

@@ -1,0 +1,68 @@
+"""Scores of new data, written as they come."""
+
+import csv
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from rankreg.bundle import Bundle
+from rankreg.datasets._progress import progress_bar
+from rankreg.predict.reading import read_chunks
+from rankreg.predict.scoring import scored
+
+COLUMNS = ("id", "score", "alarm", "problem")
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """How many samples there were, how many raised an alarm, how many could not be read, and the first of those."""
+
+    out: Path
+    samples: int
+    alarms: int
+    unreadable: int
+    examples: tuple[str, ...]
+
+
+def predict(bundle: Bundle, data: Path | str, out: Path | str, *, device: str = "auto") -> Predicted:
+    """Write id, score, alarm (0 / 1) and problem for every sample of `data`, in its order, to a CSV file.
+
+    ids are those of the table's id column, else row numbers from 0; of images, paths relative to the folder. An
+    image that cannot be read gets no score and no alarm, but its problem. The file appears once it is whole.
+    """
+    target = Path(out)
+    if target.is_dir():
+        raise ValueError(f"{target} is a folder: give the name of a CSV file to write")
+    if Path(data).resolve() == target.resolve():
+        raise ValueError(f"{target} is the data itself: choose another file for the scores")
+    threshold, samples, alarms = bundle.card.threshold.value, 0, 0
+    unreadable = 0
+    examples: list[str] = []
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(target.name + ".unfinished")
+    try:
+        with unfinished.open("w", newline="", encoding="utf-8") as file, progress_bar() as progress:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            task = progress.add_task("scoring", total=None)
+            for chunk, values in scored(bundle.model, read_chunks(data, bundle.card), device):
+                alarm = values >= threshold  # false where there is no score
+                for name, value, alarmed, problem in zip(chunk.ids, values, alarm, chunk.problems, strict=True):
+                    if problem:
+                        writer.writerow((name, "", "", problem))
+                        unreadable += 1
+                        if len(examples) < SHOWN:
+                            examples.append(f"{name} ({problem})")
+                    else:
+                        writer.writerow((name, str(value), int(alarmed), ""))
+                samples, alarms = samples + len(values), alarms + int(np.count_nonzero(alarm))
+                progress.advance(task, len(values))
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return Predicted(target, samples, alarms, unreadable, tuple(examples))
