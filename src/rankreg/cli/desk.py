@@ -71,7 +71,7 @@ def certify(
         )
     elif len(targets) > 1:
         several = operating.certify_targets(labels, rows.scores, tprs=targets, **settings)
-        lines = [line for point in several.points for line in [*desk.point_lines(point, confidence), ("", "")]]
+        lines = [line for point in several.points for line in [*desk.point_lines(point), ("", "")]]
         _show(several, as_json, lines)
     else:
         costs = None if cost_miss is None or cost_alarm is None else operating.Costs(cost_miss, cost_alarm)

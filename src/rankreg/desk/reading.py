@@ -1,6 +1,7 @@
 """Score files in, arrays out: any column names, labels mapped only as told, only the needed columns read."""
 
 import math
+import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,6 +13,10 @@ from numpy.typing import NDArray
 
 from rankreg.scores import Scores
 
+# A threshold must equal the score it was taken from; since 3.1 pandas reads every digit by default.
+EXACT: dict[str, Any] = (
+    {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+)
 MISSING = [
     "",
     "NA",
@@ -90,21 +95,28 @@ def read(path: Path, columns: Columns) -> Rows:
 
 def _read_csv(path: Path, columns: Columns) -> pd.DataFrame:
     try:
-        header = list(pd.read_csv(path, nrows=0).columns)
-        _check_columns(path, columns, header)
+        _check_columns(path, columns, _header(path))
         as_text = {name: str for name in (columns.id, columns.group) if name is not None}
         missing = {name: [""] for name in columns.wanted()} | {columns.score: MISSING}
-        return pd.read_csv(
+        table: pd.DataFrame = pd.read_csv(
             path,
             usecols=columns.wanted(),
             dtype=as_text,
             na_values=missing,
             keep_default_na=False,
             low_memory=False,  # a column has one type, not one per chunk
-            float_precision="round_trip",  # a threshold must equal the score it was taken from
+            **EXACT,
         )
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        return table
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, pd.errors.ParserWarning) as error:
         raise ValueError(f"{path} is not a readable CSV file: {error}") from error
+
+
+def _header(path: Path) -> list[str]:
+    """The column names; the first rows are read whole, as reading some columns overlooks rows that are too long."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        return [str(name) for name in pd.read_csv(path, nrows=1000, index_col=False).columns]
 
 
 def _read_parquet(path: Path, columns: Columns) -> pd.DataFrame:

@@ -7,10 +7,9 @@ from rankreg.operating import Comparison, Difference, GroupPoints, OperatingPoin
 Lines = list[tuple[str, str]]
 
 
-def point_lines(point: OperatingPoint, confidence: float | None = None, where: str = "") -> Lines:
-    """An operating point, one heading and one sentence a line; confidence: the one shared by several, if any."""
-    certain = point.confidence if confidence is None else confidence
-    sure, both_sure = percent(certain), percent(2 * certain - 1)
+def point_lines(point: OperatingPoint, where: str = "") -> Lines:
+    """An operating point, one heading and one sentence a line; where: whom the recall holds for."""
+    sure, both_sure = percent(point.confidence), percent(max(0.0, 2 * point.confidence - 1))
     missed = round((1 - point.recall) * point.positives)
     rest = f"{missed:,} of {point.positives:,} positives score lower"
     prevalence = percent(point.prevalence) if point.prevalence_given else share(point.prevalence)

@@ -18,7 +18,7 @@ from rankreg.operating.exact import (
     upper_bound,
 )
 from rankreg.operating.intervals import fpr_at_tpr_interval
-from rankreg.operating.joint import independent_share, joint_confidence, shared_confidence
+from rankreg.operating.joint import independent_share, joint_confidence, joint_ranks
 from rankreg.operating.monitoring import Recertification, Watch, monitor, recertify
 from rankreg.operating.points import CostChoice, Costs, OperatingPoint, Uncertified
 
@@ -46,13 +46,13 @@ __all__ = [
     "highest_tpr",
     "independent_share",
     "joint_confidence",
+    "joint_ranks",
     "lower_bound",
     "monitor",
     "paired",
     "percent",
     "positives_needed",
     "recertify",
-    "shared_confidence",
     "shortfall_risk",
     "upper_bound",
 ]

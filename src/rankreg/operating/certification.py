@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankreg.operating._records import Record, check_confidence, check_target
-from rankreg.operating.exact import NotEnoughPositives, certified_rank, percent
-from rankreg.operating.joint import independent_share, shared_confidence
+from rankreg.operating.exact import NotEnoughPositives, certified_rank
+from rankreg.operating.joint import independent_share, joint_ranks
 from rankreg.operating.points import Costs, OperatingPoint, Sample, point_at
 
 
@@ -78,7 +78,7 @@ def certify_targets(
     """Certified thresholds for several TPRs, all of whose recalls hold at once with the confidence.
 
     The chance that several order statistics keep their TPRs at once is computed exactly, so less is given away than
-    by dividing the risk (docs/decisions/0021). Each point's own confidence is therefore a little higher.
+    by dividing the risk, and no more positives are needed than for the highest TPR alone (docs/decisions/0021).
     """
     targets = sorted({check_target(tpr) for tpr in tprs}, reverse=True)
     if not targets:
@@ -86,20 +86,16 @@ def certify_targets(
     check_confidence(confidence)
     sample = Sample.of(y_true, y_score)
     total, parts = len(sample.positives), len(targets)
-    each = shared_confidence(total, targets, confidence)
-    where = f" ({percent(confidence)} shared among {parts} targets)" if parts > 1 else ""
-    if not certified_rank(total, targets[0], each):
-        raise NotEnoughPositives(total, targets[0], independent_share(confidence, parts), where)
     points = tuple(
         point_at(
             sample,
-            certified_rank(total, tpr, each),
+            rank,
             tpr=tpr,
-            confidence=each,
+            confidence=confidence,
             fpr_confidence=independent_share(confidence, parts),
             prevalence=prevalence,
         )
-        for tpr in targets
+        for tpr, rank in zip(targets, joint_ranks(total, targets, confidence), strict=True)
     )
     return TargetPoints(confidence, points)
 

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from rankreg.operating.exact import ROUNDING, certified_rank
+from rankreg.operating.exact import ROUNDING, NotEnoughPositives, certified_rank
 
 LARGEST_EXACT = 100_000  # positives beyond which the exact share gains nothing over the product rule
+SMALLEST_RISK = 1e-15
 
 
 def independent_share(confidence: float, parts: int) -> float:
@@ -31,22 +32,39 @@ def joint_confidence(positives: int, tprs: Sequence[float], ranks: Sequence[int]
     return _follow(_chain(positives, miss), np.asarray(ranks)[order])
 
 
-def shared_confidence(positives: int, tprs: Sequence[float], confidence: float) -> float:
-    """The least confidence to ask of each TPR so that all are kept at once with the confidence wanted."""
-    safe = independent_share(confidence, len(tprs))
-    if positives > LARGEST_EXACT or len(tprs) == 1:
-        return safe
-    ordered = sorted(tprs, reverse=True)
-    chain = _chain(positives, 1 - np.array(ordered))
-    low, high = confidence, safe  # high always suffices
-    for _ in range(30):
+def joint_ranks(positives: int, tprs: Sequence[float], confidence: float) -> list[int]:
+    """The ranks to take so that every TPR is kept at once with the confidence wanted.
+
+    Each TPR gets the same risk, the largest with which all hold together, but always at least the lowest score.
+    So as many positives suffice for all the TPRs as for the highest alone.
+    """
+    if not certified_rank(positives, max(tprs), confidence):
+        raise NotEnoughPositives(positives, max(tprs), confidence)
+    if len(tprs) == 1:
+        return [certified_rank(positives, tprs[0], confidence)]
+    if positives > LARGEST_EXACT:
+        each = independent_share(confidence, len(tprs))
+        ranks = [certified_rank(positives, tpr, each) for tpr in tprs]
+        if not all(ranks):
+            raise NotEnoughPositives(positives, max(tprs), each)
+        return ranks
+    order = np.argsort(tprs)[::-1]
+    chain = _chain(positives, 1 - np.asarray(tprs, dtype=np.float64)[order])
+    allowed = 1 - confidence
+
+    def ranks_at(risk: float) -> NDArray[np.int64]:
+        return np.array([max(1, certified_rank(positives, tprs[place], 1 - risk)) for place in order])
+
+    high, low = np.log(allowed), np.log(SMALLEST_RISK)  # at low all take the lowest score, which suffices
+    for _ in range(40):
         middle = (low + high) / 2
-        ranks = np.array([certified_rank(positives, tpr, middle) for tpr in ordered])
-        if 1 - _follow(chain, ranks) <= (1 - confidence) * ROUNDING:
-            high = middle
-        else:
+        if 1 - _follow(chain, ranks_at(np.exp(middle))) <= allowed * ROUNDING:
             low = middle
-    return high
+        else:
+            high = middle
+    ranks_in_order = np.empty(len(tprs), dtype=np.int64)
+    ranks_in_order[order] = ranks_at(np.exp(low))
+    return ranks_in_order.tolist()
 
 
 Step = tuple[NDArray[np.int64], NDArray[np.float64]]  # the counts possible, and the chances of reaching them

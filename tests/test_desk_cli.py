@@ -1,0 +1,250 @@
+"""The desk's commands, through `main()` as users meet them: what they print, and how they refuse."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rankreg.cli import main
+from rankreg.operating import certify, compare, monitor
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run a command in an empty folder: exit status, output, error output."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["rankreg", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, error = capsys.readouterr()
+        return int(left.value.code or 0), out, error
+
+    return call
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pd.DataFrame:
+    """Two thousand samples, in scores.csv under odd column names."""
+    generator = np.random.default_rng(23)
+    labels = np.repeat([1, 0], [400, 1600])
+    frame = pd.DataFrame(
+        {
+            "sample no": [f"{row:05d}" for row in range(2000)],
+            "truth": labels,
+            "model output": generator.standard_normal(2000) + 2 * labels,
+            "answer": np.where(labels == 1, "yes", "no"),
+            "class": 1 + labels,
+            "sex": np.where(np.arange(2000) % 2, "f", "m"),
+            "when": np.arange(2000)[::-1],
+            "unread": "x",
+        }
+    ).sample(frac=1, random_state=0)
+    frame.to_csv(tmp_path / "scores.csv", index=False)
+    return frame
+
+
+COLUMNS = ("--label", "truth", "--score", "model output")
+
+
+def test_certify_prints_what_the_function_returns(run: Run, table: pd.DataFrame) -> None:
+    status, out, _ = run("certify", "scores.csv", *COLUMNS, "--prevalence", "0.006", "--json")
+    expected = certify(table["truth"], table["model output"], prevalence=0.006)
+    assert status == 0
+    assert json.loads(out) == expected.to_dict()
+
+
+def test_certify_speaks_plainly(run: Run, table: pd.DataFrame) -> None:
+    point = certify(table["truth"], table["model output"], prevalence=0.006)
+    _, out, _ = run("certify", "scores.csv", *COLUMNS, "--prevalence", "0.006")
+    assert f"alarm when score ≥ {point.threshold!r}" in out
+    assert "at least 98 %, 95 % sure" in out
+    assert "per 1,000 samples" in out
+    assert "at a prevalence of 0.6 %" in out
+    _, out, _ = run("certify", "scores.csv", *COLUMNS)
+    assert "give the real one with --prevalence" in out
+
+
+def test_certify_by_group_and_for_several_targets(run: Run, table: pd.DataFrame) -> None:
+    _, out, _ = run("certify", "scores.csv", *COLUMNS, "--group", "sex", "--tpr", "0.95", "--json")
+    found = json.loads(out)
+    assert list(found["points"]) == ["f", "m"]
+    assert found["everyone"]["threshold"] == min(point["threshold"] for point in found["points"].values())
+    _, out, _ = run("certify", "scores.csv", *COLUMNS, "--group", "sex", "--tpr", "0.95")
+    assert repr(found["points"]["f"]["threshold"]) in out
+    assert "in every group" in out
+    _, out, _ = run("certify", "scores.csv", *COLUMNS, "--tpr", "0.9", "--tpr", "0.98", "--json")
+    assert [point["tpr"] for point in json.loads(out)["points"]] == [0.98, 0.9]
+
+
+@pytest.mark.parametrize(("column", "value"), [("answer", "yes"), ("class", "2"), ("class", "2.0"), ("truth", "1")])
+def test_labels_are_mapped_as_told(run: Run, table: pd.DataFrame, column: str, value: str) -> None:
+    arguments = (
+        "certify",
+        "scores.csv",
+        "--score",
+        "model output",
+        "--json",
+        "--label",
+        column,
+        "--positive",
+        value,
+    )
+    assert json.loads(run(*arguments)[1])["threshold"] == certify(table["truth"], table["model output"]).threshold
+
+
+@pytest.mark.parametrize("column", ["answer", "class"])
+def test_labels_are_never_guessed(run: Run, table: pd.DataFrame, column: str) -> None:
+    status, out, error = run("certify", "scores.csv", "--score", "model output", "--label", column)
+    assert (status, out) == (2, "")
+    assert "--positive VALUE; nothing is guessed" in error
+
+
+def test_parquet_and_compressed_files_read_alike(run: Run, table: pd.DataFrame) -> None:
+    table.to_parquet("scores.parquet")
+    table.to_csv("scores.csv.gz", index=False)
+    answers = {
+        run("certify", name, *COLUMNS, "--json")[1] for name in ("scores.csv", "scores.parquet", "scores.csv.gz")
+    }
+    assert len(answers) == 1
+
+
+def test_the_cheapest_threshold(run: Run, table: pd.DataFrame) -> None:
+    _, out, _ = run("certify", "scores.csv", *COLUMNS, "--cost-miss", "500", "--cost-alarm", "1")
+    assert "the least possible with this recall" in out
+    status, _, error = run("certify", "scores.csv", *COLUMNS, "--cost-miss", "500")
+    assert (status, "give both" in error) == (2, True)
+
+
+def test_compare_matches_by_id(run: Run, table: pd.DataFrame) -> None:
+    other = table.assign(other=np.random.default_rng(24).standard_normal(2000)).sample(frac=1, random_state=1)
+    other.to_csv("other.csv", index=False)
+    arguments = ("compare", "scores.csv", "other.csv", *COLUMNS, "--score-b", "other", "--tpr", "0.9")
+    _, out, _ = run(*arguments, "--id", "sample no", "--json")
+    matched = other.set_index("sample no").loc[table["sample no"], "other"]
+    assert json.loads(out) == compare(table["truth"], table["model output"], matched, tpr=0.9).to_dict()
+    _, out, _ = run(*arguments, "--id", "sample no")
+    assert "scores.csv is better than other.csv" in out
+    status, _, error = run(*arguments)
+    assert (status, "name the column of sample ids with --id" in error) == (2, True)
+
+
+def test_compare_refuses_other_samples(run: Run, table: pd.DataFrame) -> None:
+    table.iloc[:-1].to_csv("fewer.csv", index=False)
+    for arguments, message in (
+        ((), "2,000 rows and fewer.csv 1,999"),
+        (("--id", "sample no"), "only in the first"),
+    ):
+        status, _, error = run("compare", "scores.csv", "fewer.csv", *COLUMNS, *arguments)
+        assert (status, message in error) == (2, True)
+
+
+def test_monitor_follows_time_and_warns(run: Run, table: pd.DataFrame) -> None:
+    arguments = ("monitor", "scores.csv", *COLUMNS, "--threshold", "1.0", "--time", "when")
+    in_order = table[table["truth"] == 1].sort_values("when")["model output"]
+    watch = monitor(in_order, threshold=1.0)
+    assert json.loads(run(*arguments, "--json")[1]) == watch.to_dict()
+    _, out, _ = run(*arguments)
+    assert f"ALARM: the recall is below 98 %; known since confirmed positive {watch.alarm_at}" in out
+    assert "rarely confirmed" in " ".join(out.split())
+
+
+def test_a_saved_point_is_monitored_and_recertified(run: Run, table: pd.DataFrame) -> None:
+    Path("point.json").write_text(run("certify", "scores.csv", *COLUMNS, "--tpr", "0.9", "--json")[1])
+    _, out, _ = run("monitor", "scores.csv", *COLUMNS, "--point", "point.json", "--json")
+    assert (json.loads(out)["tpr"], json.loads(out)["alarm_at"]) == (0.9, None)
+    _, out, _ = run("recertify", "scores.csv", *COLUMNS, "--point", "point.json", "--json")
+    found = json.loads(out)
+    assert found["point"] == json.loads(Path("point.json").read_text())
+    assert found["recall"]["estimate"] == found["point"]["recall"]
+    _, out, _ = run("recertify", "scores.csv", *COLUMNS, "--point", "point.json")
+    assert "Verdict" in out
+
+
+def write(text: str) -> str:
+    Path("bad.csv").write_text(text)
+    return "bad.csv"
+
+
+BAD = {
+    "one class": ("y,s\n1,1\n1,2\n", "undefined without negatives"),
+    "no score": ("y,s\n1,1\n0,NaN\n0,\n", "no score (NaN) in 2 rows, first in row 2"),
+    "text for a score": ("y,s\n1,1\n0,high\n", "holds 'high' in row 2"),
+    "truth for a score": ("y,s\n1,True\n0,False\n", "scores are numbers"),
+    "equal scores": ("y,s\n" + "1,3\n" * 200 + "0,3\n" * 9, "all 209 scores equal 3.0"),
+    "no label": ("y,s\n1,1\n,2\n", "column 'y' is empty in 1 rows, first in row 2"),
+    "no such column": ("Y,s\n1,1\n", "no column 'y'"),
+    "no rows": ("y,s\n", "no rows"),
+    "empty": ("", "not a readable CSV file"),
+    "shifted": ("y,s\n1,1,1\n0,2,3\n", "not a readable CSV file"),
+    "ragged": ("y,s\n1,1\n0,2,3,4\n", "not a readable CSV file"),
+    "too few positives": ("y,s\n1,1\n0,0\n", "149 are needed"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files_are_a_message_and_status_two(run: Run, name: str) -> None:
+    text, message = BAD[name]
+    status, out, error = run("certify", write(text), "--label", "y", "--score", "s")
+    assert (status, out) == (2, "")
+    assert message in error
+    assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("certify", "absent.csv", *COLUMNS), "absent.csv"),
+        (("certify", "scores.csv", *COLUMNS, "--tpr", "98"), "write 0.98 for 98 %"),
+        (("certify", "scores.csv", *COLUMNS, "--positive", "3"), "no row has truth = '3'; the column holds"),
+        (
+            ("certify", "scores.csv", *COLUMNS, "--group", "sex", "--tpr", "0.9", "--tpr", "0.8"),
+            "cannot be combined",
+        ),
+        (("certify", "scores.csv", "--label", "truth", "--score", "model_output"), "did you mean 'model output'?"),
+        (("monitor", "scores.csv", "--score", "model output"), "either --threshold or --point"),
+        (("monitor", "scores.csv", "--score", "model output", "--point", "scores.csv"), "not an operating point"),
+        (("monitor", "scores.csv", "--score", "model output", "--threshold", "0", "--time", "sex"), "2025-01-31"),
+    ],
+)
+def test_bad_requests_are_a_message_and_status_two(
+    run: Run, table: pd.DataFrame, arguments: tuple[str, ...], message: str
+) -> None:
+    status, out, error = run(*arguments)
+    assert (status, out) == (2, "")
+    assert message in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        (("--help",), ["torch", "scipy", "pandas", "numpy"]),
+        (("certify", "--help"), ["torch", "scipy", "pandas", "numpy"]),
+        (("certify", "scores.csv", *COLUMNS), ["torch", "sklearn", "scipy.stats"]),
+        (("compare", "scores.csv", "scores.csv", *COLUMNS), ["torch", "sklearn", "scipy.stats"]),
+        (("monitor", "scores.csv", *COLUMNS, "--threshold", "0"), ["torch", "sklearn", "scipy.stats"]),
+    ],
+)
+def test_commands_start_without_what_they_do_not_need(
+    table: pd.DataFrame, tmp_path: Path, arguments: tuple[str, ...], unwanted: list[str]
+) -> None:
+    code = (
+        "import atexit, sys\n"
+        f"atexit.register(lambda: print('loaded', [name for name in {unwanted!r} if name in sys.modules]))\n"
+        "from rankreg.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("loaded []\n")
