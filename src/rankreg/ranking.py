@@ -34,32 +34,40 @@ def rank(scores: Tensor, *, gamma: float, normalize: bool = False) -> Tensor:
     return ranks
 
 
-def plain_ranks(scores: Tensor, *, normalize: bool) -> Tensor:
-    """Ranks along the last axis by one sort, without a gradient.
+def run_starts(ordered: Tensor, *, normalize: bool) -> Tensor:
+    """The ranks of scores that are in descending order along the last axis.
 
-    In sorted order a rank is the position at which its run of equal scores begins: the running maximum of the
-    positions where a new value starts.
+    Such a rank is the position at which its run of equal scores begins: the running maximum of the positions where
+    a new value starts.
     """
-    ordered, order = scores.sort(dim=-1, descending=True)
-    positions = torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
-    starts = torch.where(ordered[..., 1:] != ordered[..., :-1], positions[1:], 1)
-    starts = torch.cat([torch.ones_like(ordered[..., :1]), starts], dim=-1)
-    ranks = torch.empty_like(ordered).scatter_(-1, order, starts.cummax(dim=-1).values)
-    return ranks / max(scores.shape[-1], 1) if normalize else ranks
+    n = ordered.shape[-1]
+    starts = torch.arange(1, n + 1, dtype=ordered.dtype, device=ordered.device).expand(ordered.shape).contiguous()
+    starts[..., 1:].mul_(ordered[..., 1:] != ordered[..., :-1])
+    ranks = starts.cummax(dim=-1).values
+    return ranks.div_(n) if normalize else ranks
+
+
+def moved_ranks(ordered: Tensor, shifts: Tensor, *, normalize: bool) -> Tensor:
+    """The ranks of `ordered + shifts`, for scores in descending order.
+
+    Small shifts leave little to sort, which a stable sort is quick at.
+    """
+    moved, order = (ordered + shifts).sort(dim=-1, descending=True, stable=True)
+    return moved.scatter(-1, order, run_starts(moved, normalize=normalize))
 
 
 class _BlackBoxRank(torch.autograd.Function):
     @staticmethod
-    def forward(scores: Tensor, gamma: float, normalize: bool) -> Tensor:
-        return plain_ranks(scores, normalize=normalize)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, float, bool], output: Tensor) -> None:
-        scores, ctx.gamma, ctx.normalize = inputs
-        ctx.save_for_backward(scores, output)
+    def forward(ctx: Any, scores: Tensor, gamma: float, normalize: bool) -> Tensor:
+        ordered, order = scores.sort(dim=-1, descending=True)
+        ranks = run_starts(ordered, normalize=normalize)
+        ctx.save_for_backward(ordered, order, ranks)
+        ctx.gamma, ctx.normalize = gamma, normalize
+        return ordered.scatter(-1, order, ranks)
 
     @staticmethod
     def backward(ctx: Any, *incoming: Tensor) -> tuple[Tensor, None, None]:
-        scores, ranks = ctx.saved_tensors
-        perturbed = plain_ranks(scores + ctx.gamma * incoming[0], normalize=ctx.normalize)
-        return (perturbed - ranks) / ctx.gamma, None, None
+        ordered, order, ranks = ctx.saved_tensors
+        shifts = ctx.gamma * incoming[0].gather(-1, order)
+        gradient = (moved_ranks(ordered, shifts, normalize=ctx.normalize) - ranks) / ctx.gamma
+        return gradient.scatter(-1, order, gradient), None, None

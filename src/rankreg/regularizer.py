@@ -15,7 +15,7 @@ from rankreg._checks import (
 )
 from rankreg._names import look_up
 from rankreg.multiclass import critical_score
-from rankreg.ranking import plain_ranks
+from rankreg.ranking import moved_ranks, run_starts
 
 PenaltyName = Literal["rank", "squared", "cubed", "exponential"]
 SpaceName = Literal["score", "probability"]
@@ -72,16 +72,20 @@ def rank_penalty(
     check_not_negative(margin, "margin", "it is what positives must be ahead by")
 
     positive = labels == 1
-    ranked = look_up(SPACES, space, "space")(at_least_float32(scores)) - margin * positive
-    still = ranked.detach()
+    ranked = look_up(SPACES, space, "space")(at_least_float32(scores))
+    if margin:
+        ranked = ranked - margin * positive
     count = positive.sum()
-    ordered = (count > 0) & (count < len(labels))  # one class alone has no order to improve
-    share = (positive & ordered).to(still.dtype) / count.clamp(min=1)
+    both_classes = (count > 0) & (count < len(labels))  # one class alone has no order to improve
 
-    ranks = plain_ranks(still, normalize=True)
+    # From here on everything stands in descending order of the scores.
+    ordered, order = ranked.detach().sort(descending=True)
+    share = positive[order] * (both_classes.to(ordered.dtype) / count.clamp(min=1))
+    ranks = run_starts(ordered, normalize=True)
     push = share * slope_of(ranks)  # g, zero at the negatives
     width = gamma if gamma is not None else _width_of(DEFAULT_REACH if reach is None else reach, push)
-    gradient = (plain_ranks(still + width * push, normalize=True) - ranks) / width
+    gradient = (moved_ranks(ordered, width * push, normalize=True) - ranks) / width
+    gradient = gradient.scatter(0, order, gradient)
     value: Tensor = _KnownGradient.apply(ranked, (share * value_of(ranks)).sum(), gradient)  # type: ignore[no-untyped-call]
     return value
 
@@ -158,12 +162,9 @@ class _KnownGradient(torch.autograd.Function):
     """A value whose gradient at the given point is known: linear in what comes in, unlike `rank`."""
 
     @staticmethod
-    def forward(point: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+    def forward(ctx: Any, point: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
         return value.clone()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[2])
 
     @staticmethod
     def backward(ctx: Any, *incoming: Tensor) -> tuple[Tensor, None, None]:
