@@ -134,15 +134,17 @@ class Block(nn.Module):
         self.norm1 = nn.BatchNorm2d(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
         self.norm2 = nn.BatchNorm2d(outputs)
+        self.stride = stride
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != outputs:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
-            )
+            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, maps: Tensor) -> Tensor:
         inner = functional.relu(self.norm1(self.conv1(maps)), inplace=True)
-        return functional.relu(self.norm2(self.conv2(inner)) + self.shortcut(maps), inplace=True)
+        # Strided here, not in the 1×1 convolution: torch 2.13's backward of that one overwrites foreign memory on
+        # CPUs when maps are channels-last with fewer than 8 channels.
+        kept = maps[:, :, :: self.stride, :: self.stride]
+        return functional.relu(self.norm2(self.conv2(inner)) + self.shortcut(kept), inplace=True)
 
 
 class ResNet(nn.Module):

@@ -87,10 +87,12 @@ def write_state(path: Path, state: dict[str, Any]) -> None:
 def read_state(path: Path) -> dict[str, Any] | None:
     """What `write_state` wrote, or None if there is no such file; nothing in it is executed."""
     try:
-        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+        content = io.BytesIO(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (RuntimeError, UnpicklingError, EOFError, ValueError, KeyError) as error:
+    try:
+        state: dict[str, Any] = torch.load(content, map_location="cpu", weights_only=True)
+    except (RuntimeError, OSError, UnpicklingError, EOFError, ValueError, KeyError) as error:
         raise ValueError(f"{path} is not a checkpoint or is damaged: remove it to start afresh") from error
     return state
 

@@ -1,0 +1,45 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rankreg.ensemble import mean_scores, read_ensemble
+from rankreg.scores import Scores
+
+
+def member(seed: int, *, shape: tuple[int, ...] = (6,)) -> Scores:
+    values = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+    return Scores(np.arange(10, 16), np.array([0, 1, 0, 0, 1, 0]), values)
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 4)])
+def test_the_mean_is_taken_in_logit_space(shape: tuple[int, ...]) -> None:
+    a, b, c = (member(seed, shape=shape) for seed in range(3))
+    mean = mean_scores({"a": a, "b": b, "c": c})
+    np.testing.assert_allclose(mean.values, (a.values + b.values + c.values) / 3, rtol=1e-6)
+    np.testing.assert_array_equal(mean.ids, a.ids)
+    assert mean.values.dtype == np.float32
+
+
+def test_a_missing_member_is_named(tmp_path: Path) -> None:
+    for name in ("split-0", "split-2"):
+        (tmp_path / name).mkdir()
+        member(int(name[-1])).save(tmp_path / name / "scores-test.npz")
+    runs = {f"split-{k}": tmp_path / f"split-{k}" for k in range(4)}
+    with pytest.raises(ValueError, match=r"2 of 4 members.*split-1.*split-3"):
+        read_ensemble(runs, "test")
+    both = read_ensemble({name: runs[name] for name in ("split-0", "split-2")}, "test")
+    np.testing.assert_allclose(both.values, (member(0).values + member(2).values) / 2, rtol=1e-6)
+
+
+def test_members_that_scored_other_samples_are_refused() -> None:
+    first = member(0)
+    shuffled = Scores(first.ids[::-1], first.labels, first.values)
+    with pytest.raises(ValueError, match="b differs from a in the id of 6 samples, first in row 0: 15 against 10"):
+        mean_scores({"a": first, "b": shuffled})
+    with pytest.raises(ValueError, match="in the label of"):
+        mean_scores({"a": first, "b": Scores(first.ids, 1 - first.labels, first.values)})
+    with pytest.raises(ValueError, match="shape"):
+        mean_scores({"a": first, "b": member(1, shape=(6, 2))})
+    with pytest.raises(ValueError, match="at least one member"):
+        mean_scores({})
