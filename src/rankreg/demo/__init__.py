@@ -1,0 +1,18 @@
+"""A rare digit, learned with and without rankreg, in under a minute or two: what each part of the method adds."""
+
+from rankreg.demo.runs import ARMS, SPLITS, Arm, run_all
+from rankreg.demo.statistics import Estimate, contrasts, mean_of, results_of
+from rankreg.demo.words import result_table, verdict_lines
+
+__all__ = [
+    "ARMS",
+    "SPLITS",
+    "Arm",
+    "Estimate",
+    "contrasts",
+    "mean_of",
+    "result_table",
+    "results_of",
+    "run_all",
+    "verdict_lines",
+]

@@ -1,0 +1,87 @@
+"""The demo's results as a table and sentences that claim no more than was measured."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rankreg.demo.runs import ARMS, CRITICAL, LONG, RATIO, SHORT
+from rankreg.demo.statistics import CONTRASTS, METRICS, TPRS, Estimate, Results, mean_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HEADINGS = {
+    "buffer": "What the buffer adds to BCE",
+    "ranking": "What the ranking term adds to the buffer",
+    "both": "What both add to BCE",
+    "both, longer": f"The same after {LONG} epochs instead of {SHORT}",
+}
+
+
+def result_table(results: Mapping[str, Results]) -> "Table":
+    """One row per arm, one column per metric: the mean over splits and its interval."""
+    from rich.table import Table
+
+    splits = len(next(iter(results.values())))
+    table = Table(
+        title=f"Digit {CRITICAL} against the others, 1:{RATIO} in training, test part, mean over {splits} splits"
+        " (95 % interval), in %",
+        title_justify="left",
+    )
+    table.add_column("trained with")
+    for metric in METRICS:
+        table.add_column(metric, justify="right")
+    for name, rows in results.items():
+        arm = ARMS[name]
+        title = arm.title.replace(", longer", f", {arm.epochs} epochs")
+        table.add_row(title, *(_cell(mean_of(rows[:, k])) for k in range(len(METRICS))))
+    return table
+
+
+def verdict_lines(found: Mapping[str, Mapping[str, Estimate]], splits: int) -> list[str]:
+    """Each contrast in words, FPR by FPR."""
+    lines = []
+    for name, estimates in found.items():
+        first, second = (ARMS[arm].title.replace(", longer", "") for arm in CONTRASTS[name])
+        lines.append(f"{HEADINGS[name]} ({first} less {second}, split by split):")
+        lines += [f"  FPR at {100 * tpr:.0f} % TPR: {_verdict(estimates[f'FPR@{100 * tpr:.0f}'])}" for tpr in TPRS]
+    if "both" in found and "both, longer" in found:
+        lines.append(_about_time(found["both"]["FPR@95"], found["both, longer"]["FPR@95"]))
+    lines.append(
+        f"The {splits} splits differ in what is trained on and share one test part: the intervals say how much"
+        " the split matters, not what another data set would give."
+    )
+    return lines
+
+
+def _verdict(difference: Estimate) -> str:
+    if difference.low is None or difference.high is None:
+        return f"{difference.mean:+.1f} points in one split; one split says nothing about the next"
+    text = f"{difference.mean:+.1f} points ({difference.low:+.1f} to {difference.high:+.1f})"
+    if not difference.excludes_zero:
+        return f"{text}; 0 is inside the interval, so these splits cannot tell them apart"
+    return f"{text}; {'fewer' if difference.mean < 0 else 'more'} false alarms on these splits"
+
+
+def _about_time(early: Estimate, late: Estimate) -> str:
+    """Whether longer training closes the gap: from the two measured differences, nothing else."""
+    if early.excludes_zero and not late.excludes_zero:
+        outcome = "with longer training these splits no longer tell the two apart: plain BCE catches up"
+    elif not early.excludes_zero and late.excludes_zero:
+        outcome = "the two can be told apart only after longer training"
+    elif early.excludes_zero and late.excludes_zero:
+        same = (early.mean < 0) == (late.mean < 0)
+        outcome = (
+            "the difference keeps its sign with longer training" if same else "the difference changes its sign"
+        )
+    else:
+        outcome = "these splits tell the two apart neither early nor late"
+    return (
+        f"Training time, FPR at 95 % TPR, RankReg less BCE: {early.mean:+.1f} points after {SHORT} epochs,"
+        f" {late.mean:+.1f} after {LONG}; {outcome}."
+    )
+
+
+def _cell(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.mean:.1f}"
+    return f"{estimate.mean:.1f} ({max(estimate.low, 0):.0f}–{min(estimate.high, 100):.0f})"
