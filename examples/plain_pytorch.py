@@ -46,7 +46,7 @@ def rare_digit(seed: int, *, digit: int = 8, ratio: int = 100) -> Data:
     return Data(inputs[train], labels[train], inputs[test], labels[test])
 
 
-def train(data: Data, *, seed: int, capacity: int, weight: float, epochs: int = 30) -> nn.Module:
+def train(data: Data, *, seed: int, capacity: int, weight: float, epochs: int = 8) -> nn.Module:
     """The loop: five lines are rankreg's."""
     generator = torch.Generator().manual_seed(seed)
     with torch.random.fork_rng():

@@ -1,0 +1,67 @@
+"""The package as a newcomer meets it: its names, its README, its command."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.utils.data import DataLoader, TensorDataset
+from typer.main import get_command
+
+import rankreg
+from rankreg.cli import app
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_every_public_name_is_there_and_nothing_else_is() -> None:
+    for name in rankreg.__all__:
+        assert getattr(rankreg, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'rankregg'"):
+        rankreg.rankregg  # noqa: B018
+
+
+def test_importing_the_package_does_not_import_torch() -> None:
+    program = "import sys, rankreg, rankreg.operating; sys.exit(bool({'torch', 'pandas'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_the_readmes_python_runs(code: str) -> None:
+    torch.manual_seed(0)
+    inputs = torch.randn(200, 5)
+    labels = (inputs[:, 0] + torch.randn(200) > 1.8).long()
+    model = nn.Sequential(nn.Linear(5, 1), nn.Flatten(0))
+    names = {
+        "model": model,
+        "loader": DataLoader(TensorDataset(inputs, labels), batch_size=20),
+        "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+        "bce": binary_cross_entropy_with_logits,
+        "y_true": labels.numpy(),
+        "y_score": inputs[:, 0].numpy(),
+    }
+    exec(code, names)
+
+
+def test_the_five_line_example_adds_five_lines() -> None:
+    marked = [line for line in EXAMPLES[0].splitlines() if re.search(r"# [1-5]$", line)]
+    assert len(marked) == 5
+
+
+def test_every_command_in_the_readme_exists() -> None:
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    mentioned = set(re.findall(r"^\$? ?(?:\.venv/bin/)?rankreg ([a-z]+)", README, flags=re.MULTILINE))
+    assert mentioned
+    assert mentioned <= commands.keys()
+
+
+def test_the_console_script_shows_its_version_and_refuses_unknown_commands() -> None:
+    script = Path(sys.executable).with_name("rankreg")
+    shown = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == f"rankreg {rankreg.__version__}"
+    assert subprocess.run([script, "fitt"], capture_output=True, check=False).returncode == 2
