@@ -25,7 +25,9 @@ samples = st.lists(
 ).filter(lambda pairs: len({label for _, label in pairs}) == 2)
 
 
-def scores_and_gradient(reg: Callable[[Tensor, Tensor], Tensor], scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def scores_and_gradient(
+    reg: Callable[[Tensor, Tensor], Tensor], scores: Tensor, labels: Tensor
+) -> tuple[Tensor, Tensor]:
     scores = scores.clone().requires_grad_()
     value = reg(scores, labels)
     (gradient,) = torch.autograd.grad(value, scores)

@@ -24,7 +24,7 @@ def check_scores(scores: Tensor) -> None:
     """Scores are floating point and hold no NaN."""
     if not scores.is_floating_point():
         raise ValueError(f"scores must be floating point, got {scores.dtype}: pass raw scores, e.g. model(x)")
-    if values_are_readable(scores) and scores.numel() and bool(scores.detach().amax().isnan()):  # a NaN wins any max
+    if values_are_readable(scores) and scores.numel() and bool(scores.detach().amax().isnan()):
         raise ValueError("scores contain NaN: training has diverged or an input was not finite")
 
 
