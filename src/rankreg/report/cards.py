@@ -1,0 +1,67 @@
+"""The operating-point card: what was fixed beforehand, and what the scores certify, as text and as JSON."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rankreg.desk import point_lines, to_json
+from rankreg.desk.words import number
+from rankreg.metrics import threshold_at_tpr
+from rankreg.operating import (
+    NotEnoughPositives,
+    OperatingPoint,
+    certified_rank,
+    certify_targets,
+    percent,
+)
+from rankreg.report.models import Model
+
+
+@dataclass(frozen=True)
+class Card:
+    """One model at one target; json is None where nothing is certified."""
+
+    model: str
+    tpr: float
+    certified: bool
+    verdict: str
+    text: str
+    json: str | None
+
+
+def cards(
+    models: Sequence[Model], tprs: Sequence[float], confidence: float, prevalence: float | None
+) -> list[Card]:
+    """A card for each model and target; targets that the positives cannot certify say so."""
+    n = len(models[0].positives)
+    within = [tpr for tpr in dict.fromkeys(tprs) if certified_rank(n, tpr, confidence)]
+    found = []
+    for model in models:
+        points = {}
+        if within:
+            together = certify_targets(
+                model.labels, model.scores, tprs=within, confidence=confidence, prevalence=prevalence
+            )
+            points = {point.tpr: point for point in together.points}
+        found += [
+            _certified(model.name, points[tpr]) if tpr in points else _uncertified(model, tpr, confidence)
+            for tpr in dict.fromkeys(tprs)
+        ]
+    return found
+
+
+def _certified(name: str, point: OperatingPoint) -> Card:
+    lines = "\n".join(f"{heading}: {sentence}" for heading, sentence in point_lines(point))
+    verdict = (
+        f"Alarm when score ≥ {point.threshold!r}: at least {percent(point.tpr)} of the positives raise an alarm,"
+        f" {percent(point.confidence)} sure, for {number(point.alarms_per_1000)} alarms per 1,000 samples"
+        f" (at most {number(point.alarms_per_1000_at_most, up=True)})"
+    )
+    text = f"{name}, certified on {point.positives:,} positives and {point.negatives:,} negatives\n{lines}\n"
+    return Card(name, point.tpr, True, verdict, text, to_json(point.to_dict()))
+
+
+def _uncertified(model: Model, tpr: float, confidence: float) -> Card:
+    because = str(NotEnoughPositives(len(model.positives), tpr, confidence))
+    usual = threshold_at_tpr(model.labels, model.scores, tpr)
+    text = f"{model.name}: UNCERTIFIED\n{because}\nUsual threshold, which guarantees nothing: {usual!r}\n"
+    return Card(model.name, tpr, False, because, text, None)

@@ -1,0 +1,170 @@
+"""Drawing: from numbers to places on the page. Charts are SVG, so they print sharply and need no library."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankreg.metrics import Roc
+from rankreg.operating import percent
+from rankreg.report.curves import Band
+from rankreg.report.distributions import BINS, Distribution
+
+Reals = NDArray[np.float64]
+Ticks = tuple[tuple[float, str], ...]  # numbers with their labels
+ACROSS, UP = (56.0, 408.0), (312.0, 12.0)  # where the axes of a ROC begin and end
+SMALLEST = 0.25  # in units of the drawing: what lies closer together is one point
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A scale from numbers to places."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+    ticks: Ticks = ()
+
+    def at(self, values: Any) -> Any:
+        """Places of numbers."""
+        return self.start + (np.asarray(values) - self.low) / (self.high - self.low) * (self.stop - self.start)
+
+    def placed(self) -> list[tuple[float, str]]:
+        """Ticks by place."""
+        return [(round(float(self.at(value)), 2), label) for value, label in self.ticks]
+
+    @property
+    def data(self) -> str:
+        """What the page needs to place a number itself."""
+        return f"{self.low!r} {self.high!r} {self.start!r} {self.stop!r}"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A chart's size and axes."""
+
+    name: str
+    title: str
+    width: int
+    height: int
+    x: Axis
+    y: Axis
+
+
+def roc_frames(lowest_target: float, farthest_fpr: float) -> tuple[Frame, Frame]:
+    """The whole ROC, and the region of high TPRs up to the farthest FPR of interest."""
+    shares = tuple((share / 5, percent(share / 5)) for share in range(6))
+    bottom = 0.9 if lowest_target > 0.92 else max(0.0, math.floor(20 * (lowest_target - 0.05) + 1e-9) / 20)
+    right = _ceiling(min(1.0, max(1.2 * farthest_fpr, 1e-4)))
+    across = Axis(0, right, *ACROSS, _ticks(0, right, percent))
+    up = Axis(bottom, 1, *UP, _ticks(bottom, 1, percent))
+    whole = Frame("whole", "ROC curve", 420, 362, Axis(0, 1, *ACROSS, shares), Axis(0, 1, *UP, shares))
+    enlarged = Frame("enlarged", "The region of high TPRs, enlarged", 420, 362, across, up)
+    return whole, enlarged
+
+
+def roc_path(points: Roc, frame: Frame) -> str:
+    """The curve inside the frame, thinned to what can be seen."""
+    first = max(0, int(np.searchsorted(points.tpr, frame.y.low, side="left")) - 1)
+    last = int(np.searchsorted(points.fpr, frame.x.high, side="right")) + 1
+    x, y = frame.x.at(points.fpr[first:last]), frame.y.at(points.tpr[first:last])
+    return _path(*_thin(x, y)) if len(x) else ""
+
+
+def band_path(found: Band, frame: Frame) -> str:
+    """The band as an outline, along the upper bounds and back along the lower ones."""
+    keep = found.tprs >= frame.y.low - 0.02
+    y = frame.y.at(found.tprs[keep])
+    right, left = (frame.x.at(np.minimum(side[keep], 2 * frame.x.high)) for side in (found.high, found.low))
+    return _path(np.append(right, left[::-1]), np.append(y, y[::-1])) + "Z"
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Two rows of bars over one axis of scores: positives above, negatives below."""
+
+    x: Axis
+    scale: str
+    positives: str
+    negatives: str
+
+    def start_of(self, threshold: str) -> float:
+        """Where alarms begin."""
+        value = float(threshold)
+        if self.scale == "logit":
+            value = math.inf if value >= 1 else -math.inf if value <= 0 else math.log(value) - math.log1p(-value)
+        return round(float(np.clip(self.x.at(value), self.x.start, self.x.stop)), 2)
+
+
+POSITIVE_BASE, NEGATIVE_BASE, BAR = 98.0, 206.0, 78.0
+
+
+def histogram(found: Distribution) -> Histogram:
+    """Bars as paths; each class by its own highest bar, and no filled bin thinner than can be seen."""
+    ticks = (
+        _ticks(found.low, found.high, "{:.6g}".format)
+        if found.scale == "linear"
+        else _odds_ticks(found.low, found.high)
+    )
+    x = Axis(found.low, found.high, 12.0, 408.0, ticks)
+    return Histogram(
+        x, found.scale, _bars(found.positives, x, POSITIVE_BASE), _bars(found.negatives, x, NEGATIVE_BASE)
+    )
+
+
+def _bars(shares: Reals, x: Axis, base: float) -> str:
+    heights = np.where(shares > 0, np.maximum(BAR * shares / shares.max(), 2.0), 0.0)
+    edges = np.linspace(x.start, x.stop, BINS + 1)
+    bars = zip(edges[:-1], edges[1:], heights, strict=True)
+    return "".join(
+        f"M{left + 0.4:.1f} {base:g}V{base - height:.1f}H{right - 0.4:.1f}V{base:g}Z"
+        for left, right, height in bars
+        if height
+    )
+
+
+def _thin(x: Reals, y: Reals) -> tuple[Reals, Reals]:
+    """Drop points that fall on their neighbour, and those on a straight line between neighbours."""
+    x, y = (np.round(values / SMALLEST) * SMALLEST for values in (x, y))
+    keep = np.append(True, (np.diff(x) != 0) | (np.diff(y) != 0))
+    x, y = x[keep], y[keep]
+    if len(x) < 3:
+        return x, y
+    across, up = np.diff(x), np.diff(y)
+    corner = across[1:] * up[:-1] != across[:-1] * up[1:]
+    keep = np.concatenate([[True], corner, [True]])
+    return x[keep], y[keep]
+
+
+def _path(x: Reals, y: Reals) -> str:
+    return "M" + "L".join(f"{a:.2f} {b:.2f}" for a, b in zip(x, y, strict=True))
+
+
+def _ceiling(value: float) -> float:
+    """The next number of the form 1, 1.5, 2, 2.5, 3, 4, 5, 6, 8 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(value))
+    steps: Sequence[float] = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+    return next(step * power for step in steps if step * power >= value * (1 - 1e-9))
+
+
+def _ticks(low: float, high: float, label: Callable[[float], str]) -> Ticks:
+    """About five round numbers."""
+    rough = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return tuple((whole * step, label(whole * step)) for whole in range(first, last + 1))
+
+
+def _odds_ticks(low: float, high: float) -> Ticks:
+    """Probabilities on a scale of log-odds, at most seven."""
+    powers = range(15, 0, -1)
+    shares = [(10.0**-power, f"{10.0**-power:g}") for power in powers] + [(0.5, "0.5")]
+    shares += [(1 - 10.0**-power, f"{1 - 10.0**-power:.15g}") for power in reversed(powers)]
+    inside = [(math.log(share / (1 - share)), text) for share, text in shares]
+    inside = [(value, text) for value, text in inside if low <= value <= high]
+    return tuple(inside[:: -(-len(inside) // 6)]) if inside else ()

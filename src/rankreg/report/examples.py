@@ -1,0 +1,102 @@
+"""The samples worth looking at: positives with the lowest scores, negatives with the highest."""
+
+import base64
+import io
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from rankreg.report.models import Model
+
+THUMBNAIL = 160  # pixels along the longer side
+TINY = 64  # up to here every pixel is kept, and shown enlarged
+LONGEST = 120  # characters of a cell
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sample: its name, its score, its row in the table and its picture, where there are any."""
+
+    name: str
+    score: float
+    cells: tuple[str, ...]
+    picture: str | None
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The hardest of both classes, hardest first; columns: headings of the cells."""
+
+    positives: tuple[Example, ...]
+    negatives: tuple[Example, ...]
+    columns: tuple[str, ...]
+    pictures: bool
+
+
+def hardest(model: Model, most: int) -> Examples:
+    """At most so many of either class."""
+    positives, negatives = lowest_positives(model, most), highest_negatives(model, most)
+    places = [int(place) for place in (*positives, *negatives)]
+    columns: tuple[str, ...] = ()
+    rows: Sequence[tuple[str, ...]] = [()] * len(places)
+    if model.details is not None:
+        found = model.details(places)
+        columns = tuple(map(str, found))
+        rows = list(zip(*([_cell(value) for value in found[name]] for name in found), strict=True)) or rows
+    pictures = [None if model.image is None else picture(model.image(place)) for place in places]
+    if model.image is not None and not any(pictures):
+        raise ValueError(
+            f"{model.name}: no image of the {len(places)} samples to show could be read, such as that of"
+            f" {model.sample_name(places[0])}: check where the images are"
+        )
+    shown = [
+        Example(model.sample_name(place), float(model.sample.scores[place]), cells, image)
+        for place, cells, image in zip(places, rows, pictures, strict=True)
+    ]
+    return Examples(
+        tuple(shown[: len(positives)]), tuple(shown[len(positives) :]), columns, model.image is not None
+    )
+
+
+def lowest_positives(model: Model, most: int) -> NDArray[np.int64]:
+    """Places of the positives with the lowest scores."""
+    return _lowest(model.sample.scores, np.flatnonzero(model.sample.positive), most)
+
+
+def highest_negatives(model: Model, most: int) -> NDArray[np.int64]:
+    """Places of the negatives with the highest scores."""
+    return _lowest(-model.sample.scores, np.flatnonzero(~model.sample.positive), most)
+
+
+def picture(image: Image.Image | None) -> str | None:
+    """A small picture as a data URI; tiny ones keep every pixel."""
+    if image is None:
+        return None
+    content = io.BytesIO()
+    if max(image.size) <= TINY:
+        image.convert("RGB").save(content, "PNG", optimize=True)
+        return "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()
+    small = image.convert("RGB")
+    small.thumbnail((THUMBNAIL, THUMBNAIL))
+    small.save(content, "JPEG", quality=80, optimize=True)
+    return "data:image/jpeg;base64," + base64.b64encode(content.getvalue()).decode()
+
+
+def _lowest(scores: NDArray[np.floating], places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Places by score; of equal scores the first comes first."""
+    if len(places) > most:
+        limit = np.partition(scores[places], most - 1)[most - 1]
+        places = places[scores[places] <= limit]
+    return places[np.argsort(scores[places], kind="stable")][:most]
+
+
+def _cell(value: object) -> str:
+    text = f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
+    if "." in text and len(text) > 9:  # a table of scores is read, not calculated with
+        with suppress(ValueError):
+            text = f"{float(text):.6g}"
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
