@@ -1,8 +1,8 @@
 """BCE, BCE + buffer and BCE + RankReg on CIFAR-100 1:100, sharks against aquatic mammals: quarter width, 25 epochs.
 
 `python -m benchmarks.cifar100_pilot train --data-dir DIR --runs DIR` trains what is missing, one record per run in
-`records/cifar100-1-100/`; run again, it goes on where it stopped. `python -m benchmarks.cifar100_pilot table` prints
-the table from the records alone.
+`records/cifar100-1-100/`; run again, it goes on where it stopped. `python -m benchmarks.cifar100_pilot table`
+prints the table from the records alone.
 """
 
 import argparse
@@ -12,7 +12,6 @@ import subprocess
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -62,9 +61,8 @@ def record_run(method: str, split: int, data_dir: Path, runs: Path) -> None:
     if (RECORDS / f"{name}.json").exists():
         return
     splits = load("cifar100", data_dir, ratio=100, seed=split)
-    start = perf_counter()
     run = train(splits, config_of(method, split), runs / name)
-    seconds = perf_counter() - start
+    seconds = sum(len(splits["train"]) / epoch["samples_per_second"] for epoch in run.history)  # of training alone
     parts = [run.scores["test"], run.scores["extended"]]
     extended = Scores(
         *(np.concatenate([getattr(part, field) for part in parts]) for field in ("ids", "labels", "values"))
@@ -84,10 +82,10 @@ def record_run(method: str, split: int, data_dir: Path, runs: Path) -> None:
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
-        "seconds": round(seconds, 1),
+        "training_seconds": round(seconds, 1),
         "best_epoch": run.best_epoch,
-        "official_test": dict(zip(COLUMNS, percentages(parts[0]).round(2), strict=True)),
-        "extended_test": dict(zip(COLUMNS, percentages(extended).round(2), strict=True)),
+        "official_test": dict(zip(COLUMNS, percentages(parts[0]).round(2).tolist(), strict=True)),
+        "extended_test": dict(zip(COLUMNS, percentages(extended).round(2).tolist(), strict=True)),
     }
     unfinished = RECORDS / f"{name}.json.unfinished"
     unfinished.write_text(json.dumps(record, indent=1) + "\n")

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegative
 from rankreg.alm import ALM
 from rankreg.buffer import PolicyName
 from rankreg.objective import Term
-from rankreg.regularizer import PenaltyName, RankReg, SpaceName
+from rankreg.regularizer import DEFAULT_REACH, PenaltyName, RankReg, SpaceName
 
 
 class BufferSettings(BaseModel):
@@ -51,7 +51,10 @@ class BufferMethod(_Method):
 
 
 class RankRegMethod(_Method):
-    """The ranking regulariser over batch and buffer; settings as in `rankreg.RankReg`."""
+    """The ranking regulariser over batch and buffer; settings as in `rankreg.RankReg`.
+
+    Without reach and gamma the default reach is written down, so that a saved config says what was run.
+    """
 
     name: Literal["rankreg"] = "rankreg"
     penalty: PenaltyName = "squared"
@@ -61,6 +64,13 @@ class RankRegMethod(_Method):
     margin: NonNegativeFloat = 0.0
     weight: NonNegativeFloat = 1.0
     buffer: BufferSettings = BufferSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _states_its_width(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("reach") is None and values.get("gamma") is None:
+            return {**values, "reach": DEFAULT_REACH}
+        return values
 
     @model_validator(mode="after")
     def _can_be_made(self) -> "RankRegMethod":
