@@ -19,10 +19,11 @@ def evaluation_lines(found: Evaluation) -> Lines:
     ]
     if found.precision is not None:
         lines.append(("Real alarms", f"{share(found.precision)} of the alarms"))
-    lines.append(("AUC", share(found.auc)))
-    return lines + [
-        (f"FPR at {tpr} % TPR", f"{share(interval)}, at the threshold these samples themselves would ask for")
-        for tpr, interval in found.fpr_at_tpr.items()
+    rates = "; ".join(f"{share(interval)} at {tpr} %" for tpr, interval in found.fpr_at_tpr.items())
+    return [
+        *lines,
+        ("AUC", share(found.auc)),
+        ("FPR at a TPR", f"{rates}; at thresholds that these samples themselves ask for"),
     ]
 
 

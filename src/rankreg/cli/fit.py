@@ -79,6 +79,7 @@ def fit(
     chosen = settings(
         "image" if source.is_images else "table",
         tpr,
+        size=source.side,
         file=config,
         loss=loss,
         method=method,

@@ -31,16 +31,24 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     },
 }
 
+SMALL = 48  # pixels: beyond, a stem that quarters the image costs a ninth of the time (docs/decisions/0042)
 NAMED = ("loss", "method", "model", "optimiser")  # a name and settings that belong to it
 
 
-def settings(kind: str, tpr: float, *, file: Path | None = None, **options: Any) -> TrainConfig:
-    """The defaults for "table" or "image", then what a TOML file says, then the options that are not None."""
+def settings(
+    kind: str, tpr: float, *, size: int | None = None, file: Path | None = None, **options: Any
+) -> TrainConfig:
+    """The defaults for "table" or "image", then what a TOML file says, then the options that are not None.
+
+    size: of the images, which decides the network's stem unless the file does.
+    """
     chosen = look_up(DEFAULTS, kind, "kind of data")
     if file is not None:
         chosen = _merged(chosen, TrainConfig.from_toml(file).model_dump(exclude_unset=True))
     given = {key: value for key, value in options.items() if value is not None}
     chosen = _merged(chosen, {key: {"name": value} if key in NAMED else value for key, value in given.items()})
+    if kind == "image" and size is not None and "stem" not in chosen["model"]:
+        chosen = chosen | {"model": chosen["model"] | {"stem": "cifar" if size <= SMALL else "imagenet"}}
     if chosen.get("selection") == "fpr":  # otherwise another TPR needs no other training
         chosen = chosen | {"tpr": tpr}
     try:

@@ -38,6 +38,11 @@ class Source:
         """A folder holds images, a file is a table."""
         return self.path.is_dir()
 
+    @property
+    def side(self) -> int | None:
+        """Of the images that the network sees, in pixels."""
+        return (SIZE if self.size is None else self.size) if self.is_images else None
+
 
 def load_source(source: Source, cache: Path) -> Splits:
     """The parts; decoded images are kept in `cache`, so that a run that is started again need not decode them."""
@@ -46,12 +51,11 @@ def load_source(source: Source, cache: Path) -> Splits:
     shares = _shares(source.calibration)
     if source.is_images:
         _refuse(source, "a folder of images", _table_options(source))
-        size = SIZE if source.size is None else source.size
         return load(
             "folder",
             source.path,
             positive=source.positive,
-            size=size,
+            size=source.side,
             seed=source.seed,
             shares=shares,
             cache=cache,

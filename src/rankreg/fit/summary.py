@@ -18,6 +18,7 @@ def summary_lines(fitted: Fitted) -> Lines:
         ("Training", f"epoch {fitted.best_epoch + 1} of {fitted.epochs}, the best on the validation part"),
         ("Threshold", f"alarm when score ≥ {threshold.value:.6g}"),
         ("Recall", _promise(threshold)),
+        *_price(threshold),
         *_advice(fitted),
         ("On the test part", "which nothing was chosen on:"),
         *evaluation_lines(fitted.test),
@@ -37,6 +38,20 @@ def _promise(threshold: Threshold) -> str:
         f" {percent(threshold.tpr)} with {percent(threshold.confidence)} confidence, which takes"
         f" {threshold.positives_needed:,}; the threshold is where {percent(threshold.tpr)} of these were caught"
     )
+
+
+def _price(threshold: Threshold) -> Lines:
+    """What the guarantee costs over the usual threshold, on the calibration part."""
+    if threshold.certificate is None:
+        return []
+    extra, usual = threshold.certificate["extra_alarms_per_1000"], threshold.certificate["uncertified"]
+    return [
+        (
+            "Price",
+            f"{extra:.0f} more alarms per 1,000 than at {usual['threshold']:.6g}, the threshold without guarantee,"
+            f" which catches less than {percent(threshold.tpr)} with a chance of {100 * usual['shortfall_risk']:.0f} %",
+        )
+    ]
 
 
 def _advice(fitted: Fitted) -> Lines:

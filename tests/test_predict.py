@@ -1,0 +1,222 @@
+"""New data through a bundle: in order, as a stream, with every problem named."""
+
+import errno
+import io
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+from sklearn.metrics import roc_auc_score
+
+from rankreg.bundle import Bundle, load_bundle
+from rankreg.fit import Source, fit, load_source, settings
+from rankreg.predict import evaluate, predict, read_chunks, reading, writing
+from tests.own_data import CommandLine, run_command, write_images, write_table
+
+
+@pytest.fixture(scope="module")
+def table_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fitted table: data.csv and out/."""
+    home = tmp_path_factory.mktemp("table")
+    source = Source(write_table(home / "data.csv"), target="sick", id_column="name")
+    fit(load_source(source, home), settings("table", 0.7, epochs=2), home / "out", tpr=0.7)
+    return home
+
+
+@pytest.fixture(scope="module")
+def image_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Fitted images: images/ and out/."""
+    home = tmp_path_factory.mktemp("images")
+    source = Source(write_images(home / "images"), positive="bad", size=16)
+    fit(load_source(source, home / "cache"), settings("image", 0.8, size=16, epochs=2), home / "out", tpr=0.8)
+    return home
+
+
+@pytest.fixture
+def table_bundle(table_folder: Path) -> Bundle:
+    """The table's bundle."""
+    return load_bundle(table_folder / "out")
+
+
+def test_rows_keep_their_order_and_ids_and_the_scores_of_the_fit(
+    table_folder: Path, table_bundle: Bundle, tmp_path: Path
+) -> None:
+    rows = pd.read_csv(table_folder / "data.csv")
+    found = predict(table_bundle, table_folder / "data.csv", tmp_path / "scores.csv")
+    scores = pd.read_csv(tmp_path / "scores.csv")
+    assert list(scores.columns) == ["id", "score", "alarm", "problem"]
+    assert scores.id.tolist() == rows.name.tolist()
+    assert (found.samples, found.alarms, found.unreadable) == (400, scores.alarm.sum(), 0)
+    assert (scores.alarm == (scores.score >= table_bundle.card.threshold.value)).all()
+    before = pd.read_csv(table_folder / "out/test-scores.csv").set_index("id").score
+    np.testing.assert_allclose(scores.set_index("id").score[before.index], before, rtol=0, atol=1e-5)
+
+
+def test_every_calibration_positive_at_or_above_the_threshold_raises_an_alarm_again(
+    table_folder: Path, table_bundle: Bundle, tmp_path: Path
+) -> None:
+    predict(table_bundle, table_folder / "data.csv", tmp_path / "scores.csv")
+    alarm = pd.read_csv(tmp_path / "scores.csv").set_index("id").alarm
+    calibration = pd.read_csv(table_folder / "out/calibration-scores.csv").set_index("id")
+    certificate = table_bundle.card.threshold.certificate
+    assert certificate is not None
+    positives = calibration[calibration.label == 1]
+    assert alarm[positives.index].mean() >= certificate["recall"]
+
+
+def test_the_size_of_the_chunks_changes_no_row(
+    table_folder: Path, table_bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predict(table_bundle, table_folder / "data.csv", tmp_path / "whole.csv")
+    monkeypatch.setattr(reading, "ROWS", 7)
+    predict(table_bundle, table_folder / "data.csv", tmp_path / "pieces.csv")
+    whole, pieces = pd.read_csv(tmp_path / "whole.csv"), pd.read_csv(tmp_path / "pieces.csv")
+    assert whole.id.equals(pieces.id)
+    assert whole.alarm.equals(pieces.alarm)
+    np.testing.assert_allclose(whole.score, pieces.score, rtol=0, atol=1e-5)
+
+
+def test_further_columns_are_ignored_and_unlabelled_rows_without_names_are_numbered(
+    table_folder: Path, table_bundle: Bundle, tmp_path: Path
+) -> None:
+    rows = pd.read_csv(table_folder / "data.csv").drop(columns=["sick", "name"]).assign(extra="?")
+    rows[rows.columns[::-1]].to_csv(tmp_path / "new.csv", index=False)
+    predict(table_bundle, tmp_path / "new.csv", tmp_path / "new-scores.csv")
+    predict(table_bundle, table_folder / "data.csv", tmp_path / "scores.csv")
+    new, old = pd.read_csv(tmp_path / "new-scores.csv"), pd.read_csv(tmp_path / "scores.csv")
+    assert new.id.tolist() == list(range(400))
+    assert new.score.equals(old.score)
+
+
+def test_all_missing_columns_are_named(table_folder: Path, table_bundle: Bundle, tmp_path: Path) -> None:
+    pd.read_csv(table_folder / "data.csv").drop(columns=["size", "colour"]).to_csv(tmp_path / "new.csv")
+    with pytest.raises(ValueError, match="lacks 2 of the 3 columns that the bundle needs: size, colour"):
+        predict(table_bundle, tmp_path / "new.csv", tmp_path / "scores.csv")
+    assert not list(tmp_path.glob("scores*"))
+
+
+def test_memory_does_not_grow_with_the_rows(table_folder: Path, table_bundle: Bundle, tmp_path: Path) -> None:
+    rows = pd.read_csv(table_folder / "data.csv")
+
+    def peak(copies: int) -> int:
+        pd.concat([rows] * copies).to_csv(tmp_path / "many.csv", index=False)
+        tracemalloc.start()
+        for _ in read_chunks(tmp_path / "many.csv", table_bundle.card):
+            pass
+        highest = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return highest
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "ROWS", 1000)
+        few, many = peak(10), peak(80)
+    assert many < 1.5 * few
+
+
+def test_an_interrupted_prediction_leaves_the_older_file(
+    table_folder: Path, table_bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scores.csv").write_text("older")
+
+    def failing(*arguments: Any) -> Iterator[Any]:
+        raise OSError(errno.ENOSPC, "No space left on device")
+        yield
+
+    monkeypatch.setattr(writing, "scored", failing)
+    with pytest.raises(OSError, match="No space"):
+        predict(table_bundle, table_folder / "data.csv", tmp_path / "scores.csv")
+    assert [path.name for path in tmp_path.iterdir()] == ["scores.csv"]
+    assert (tmp_path / "scores.csv").read_text() == "older"
+
+
+def test_the_data_are_never_overwritten_by_their_scores(
+    table_folder: Path, table_bundle: Bundle, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match="is the data itself"):
+        predict(table_bundle, table_folder / "data.csv", table_folder / "data.csv")
+    with pytest.raises(ValueError, match="is a folder"):
+        predict(table_bundle, table_folder / "data.csv", tmp_path)
+
+
+def test_an_evaluation_is_that_of_the_predicted_scores(
+    table_folder: Path, table_bundle: Bundle, tmp_path: Path
+) -> None:
+    rows = pd.read_csv(table_folder / "data.csv")
+    predict(table_bundle, table_folder / "data.csv", tmp_path / "scores.csv")
+    scores = pd.read_csv(tmp_path / "scores.csv")
+    found = evaluate(table_bundle, table_folder / "data.csv").evaluation
+    assert found.auc.estimate == pytest.approx(roc_auc_score(rows.sick, scores.score))
+    assert found.fpr.estimate == pytest.approx(scores.alarm[rows.sick == 0].mean())
+    assert found.recall.estimate == pytest.approx(scores.alarm[rows.sick == 1].mean())
+
+
+def test_images_that_cannot_be_read_are_reported_and_the_others_scored(
+    image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = write_images(tmp_path / "new", 5, 5, seed=1)
+    (images / "good/broken.jpg").write_text("no image")
+    torn = io.BytesIO()
+    Image.new("RGB", (64, 64)).save(torn, "png")
+    (images / "bad/torn.png").write_bytes(torn.getvalue()[:70])
+    (images / "notes.txt").write_text("not looked at")
+    rankreg = CommandLine(monkeypatch, capsys)
+    status, said, error = rankreg("predict", image_folder / "out", images, "--out", tmp_path / "scores.csv")
+    assert status == 0
+    assert "12 samples" in said
+    assert "2 could not be read and have no score: bad/torn.png" in error
+    scores = pd.read_csv(tmp_path / "scores.csv").set_index("id")
+    assert scores.index.tolist() == sorted(scores.index)
+    assert scores.problem.dropna().index.tolist() == ["bad/torn.png", "good/broken.jpg"]
+    assert scores.score.isna().sum() == scores.alarm.isna().sum() == 2
+
+    found = evaluate(load_bundle(image_folder / "out"), images)
+    assert (found.evaluation.positives, found.evaluation.negatives, len(found.unreadable)) == (5, 5, 2)
+
+
+def test_images_are_scored_as_in_the_fit_whatever_the_chunk(
+    image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "IMAGES", 5)
+    predict(load_bundle(image_folder / "out"), image_folder / "images", tmp_path / "scores.csv")
+    scores = pd.read_csv(tmp_path / "scores.csv").set_index("id").score
+    before = pd.read_csv(image_folder / "out/test-scores.csv").set_index("id").score
+    np.testing.assert_allclose(scores[before.index], before, rtol=0, atol=1e-4)
+    predict(load_bundle(image_folder / "out"), image_folder / "images/bad/003.png", tmp_path / "one.csv")
+    assert pd.read_csv(tmp_path / "one.csv").score[0] == pytest.approx(scores["bad/003.png"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("bundle", "data", "message"),
+    [
+        ("table", "images", "takes a table"),
+        ("image", "data.csv", "takes images"),
+        ("image", "empty", "holds no images"),
+        ("table", "absent.csv", "no file or folder"),
+    ],
+)
+def test_data_of_the_wrong_kind_are_refused(
+    table_folder: Path, image_folder: Path, tmp_path: Path, bundle: str, data: str, message: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    places = {"images": image_folder / "images", "data.csv": table_folder / "data.csv"}
+    folder = {"table": table_folder, "image": image_folder}[bundle]
+    with pytest.raises((ValueError, FileNotFoundError), match=message):
+        predict(load_bundle(folder / "out"), places.get(data, tmp_path / data), tmp_path / "scores.csv")
+
+
+@pytest.mark.slow
+def test_the_command_line_says_what_is_wrong_and_leaves_with_status_2(table_folder: Path, tmp_path: Path) -> None:
+    lacking = tmp_path / "new.csv"
+    lacking.write_text("size,weight\n1,2\n")
+    done = run_command("predict", table_folder / "out", lacking, "--out", tmp_path / "scores.csv")
+    assert done.returncode == 2
+    assert "lacks 1 of the 3 columns that the bundle needs: colour" in done.stderr
+    assert "Traceback" not in done.stderr
+    done = run_command("evaluate", tmp_path / "nowhere", lacking)
+    assert done.returncode == 2
+    assert "no bundle at" in done.stderr
