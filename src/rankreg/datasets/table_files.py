@@ -1,6 +1,7 @@
 """Tables on disk, whole or a chunk at a time."""
 
 from collections.abc import Collection, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pandas as pd
@@ -33,9 +34,10 @@ def table_chunks(
             chunksize=rows,
             low_memory=False,
         )
-        for chunk in [chunks] if isinstance(chunks, pd.DataFrame) else chunks:
-            _check_shape(chunk, path)
-            yield _with_text_names(chunk)
+        with nullcontext([chunks]) if isinstance(chunks, pd.DataFrame) else chunks as found:  # closed if abandoned
+            for chunk in found:
+                _check_shape(chunk, path)
+                yield _with_text_names(chunk)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a table in CSV: {error}") from error
 
