@@ -12,7 +12,7 @@ from rankreg.scores import Scores
 
 CRITICAL, RATIO = 8, 100
 SPLITS = 5
-SHORT, LONG = 10, 30  # epochs
+SHORT, LONG = 10, 20  # epochs
 
 
 @dataclass(frozen=True)

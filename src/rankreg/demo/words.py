@@ -58,8 +58,8 @@ def _verdict(difference: Estimate) -> str:
         return f"{difference.mean:+.1f} points in one split; one split says nothing about the next"
     text = f"{difference.mean:+.1f} points ({difference.low:+.1f} to {difference.high:+.1f})"
     if not difference.excludes_zero:
-        return f"{text}; 0 is inside the interval, so these splits cannot tell them apart"
-    return f"{text}; {'fewer' if difference.mean < 0 else 'more'} false alarms on these splits"
+        return f"{text}; no verdict, 0 is inside"
+    return f"{text}; {'fewer' if difference.mean < 0 else 'more'} false alarms here"
 
 
 def _about_time(early: Estimate, late: Estimate) -> str:
