@@ -37,6 +37,7 @@ def values_at(ranks: Ranks, counts: Counts, negatives: int, stops: Stops, settin
         "tpr": tpr,
         "confidence": confidence,
         "prevalence": prevalence,
+        "per_day": day,
         "both": max(0.0, 2 * confidence - 1),
         "certified": bool(ranks.certified[cell]),
         "threshold": counts.thresholds[place],

@@ -33,6 +33,7 @@ const rankreg = (() => {
     const day = at.per_day ?? 0;
     return {
       tpr, confidence, prevalence,
+      per_day: day,
       both: Math.max(0, 2 * confidence - 1),
       certified: Boolean(ranks.certified[cell]),
       threshold: counts.thresholds[place],

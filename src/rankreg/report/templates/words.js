@@ -14,12 +14,13 @@ const words = (() => {
   const general = (value, digits) => {
     if (!Number.isFinite(value)) return value > 0 ? "inf" : value < 0 ? "-inf" : "nan";
     if (value === 0) return "0";
-    const [mantissa, power] = value.toExponential(digits - 1).split("e");
+    const [rounded, power] = value.toExponential(digits - 1).split("e").map(Number);
     if (power < -4 || power >= digits) {
-      const sign = power < 0 ? "-" : "+";
-      return `${Number(mantissa)}e${sign}${String(Math.abs(power)).padStart(2, "0")}`;
+      const scaled = Number(fixed(value / 10 ** (power - digits + 1), 0)) / 10 ** (digits - 1);
+      const mantissa = power < 0 ? rounded : scaled;
+      return `${mantissa}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
     }
-    const text = value.toFixed(Math.max(0, digits - 1 - power));
+    const text = fixed(value, digits - 1 - power);
     return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
   };
   const number = (value, up = null) => {

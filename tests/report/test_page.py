@@ -1,0 +1,234 @@
+"""The page as text: what it draws, what it says, how large it is, and what it refuses."""
+
+import re
+from html.parser import HTMLParser
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+from sklearn.metrics import roc_curve
+
+from rankreg.operating import certify, compare
+from rankreg.report import Model, Settings, render, write
+from rankreg.report.charts import roc_frames, roc_path
+from rankreg.report.curves import curve
+from rankreg.report.examples import highest_negatives, lowest_positives
+from rankreg.scores import Scores
+from tests.report.conftest import made_model
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+
+
+class Tags(HTMLParser):
+    """The text, the tags, and every address the page mentions."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names, self.addresses, self.texts = list[str](), list[str](), list[str]()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href", "action")]
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+def test_the_drawn_curve_never_leaves_the_real_one_by_more_than_a_hair() -> None:
+    model = made_model("a", 3000, 30_000, gap=1.5)
+    fpr, tpr, _ = roc_curve(model.labels, model.scores, drop_intermediate=False)
+    for frame in roc_frames(0.98, 0.5):
+        numbers = np.array(re.findall(r"[\d.-]+", roc_path(curve(model), frame)), dtype=float).reshape(-1, 2)
+        assert len(numbers) < 3000
+        x, y = frame.x.at(fpr), frame.y.at(tpr)
+        inside = (x <= frame.x.stop) & (y <= frame.y.start)
+        points = np.column_stack([x, y])[inside][::7]
+        assert len(points) > 100
+        assert distances(points, numbers).max() <= 0.25
+
+
+def distances(points: NDArray[np.float64], line: NDArray[np.float64]) -> NDArray[np.float64]:
+    """From each point to the nearest place on a line of many pieces."""
+    start, step = line[:-1], np.diff(line, axis=0)
+    nearest = np.full(len(points), np.inf)
+    for a, d in zip(start, step, strict=True):
+        along = np.clip((points - a) @ d / (d @ d), 0, 1)
+        nearest = np.minimum(nearest, np.linalg.norm(points - a - along[:, None] * d, axis=1))
+    return nearest
+
+
+def test_the_page_says_what_certify_and_compare_return() -> None:
+    first, second = made_model("old", 400, 1600), made_model("new", 400, 1600, gap=3.5)
+    text = Tags(render([first, second], Settings(prevalence=0.006, per_day=2000))).text
+    for model in (first, second):
+        assert f"score ≥ {certify(model.labels, model.scores).threshold!r}:" in text
+    found = compare(first.labels, first.scores, second.scores)
+    assert f"p = {found.fpr.p_value:.2g}." in text
+    assert "new is better than old." in text
+    assert "Alarms per day" in text
+
+
+def test_the_page_names_its_sources_and_refers_to_nothing_outside() -> None:
+    model = made_model("a", 200, 300)
+    sourced = Model("a", model.labels, model.scores, source={"file": "a.csv", "sha256": "c0ffee"})
+    page = Tags(render([sourced], Settings(config={"label": "y"})))
+    assert page.addresses == ["data:,"]
+    for part in ("a.csv", "c0ffee", '"label": "y"', "rankreg 0.1.0", "500 samples"):
+        assert part in page.text
+    assert "sha256 of labels and scores" in Tags(render([model])).text
+
+
+def test_no_text_of_the_data_becomes_part_of_the_page() -> None:
+    model = made_model("a", 200, 300)
+    hostile = Model(
+        HOSTILE,
+        model.labels,
+        model.scores,
+        ids=np.array([f"{HOSTILE}{row}" for row in range(500)], dtype=object),
+        details=lambda places: {HOSTILE: [HOSTILE] * len(places)},
+        source={HOSTILE: HOSTILE},
+    )
+    page = Tags(render([hostile], Settings(title=HOSTILE, config={HOSTILE: HOSTILE})))
+    assert page.names.count("script") == 2
+    assert "img" not in page.names
+    assert page.text.count("alert(1)") > 20
+
+
+def test_too_few_positives_are_a_page_that_says_so() -> None:
+    text = Tags(render([made_model("a", 40, 500)])).text
+    assert "not certified" in text
+    assert "149 are needed; the highest TPR 40 can certify is 92.7 %" in text
+    assert Tags(render([made_model("a", 1, 1)])).text.count("not certified") > 0
+    assert "cannot be compared" in Tags(render([made_model("a", 1, 9), made_model("b", 1, 9, gap=3)])).text
+
+
+@pytest.mark.parametrize(
+    "scores", [[-np.inf, 0, 1, np.inf], [-np.inf, 0, np.inf, np.inf], [0, 0, 1, 1], [0, 1e-9, 1, 1]]
+)
+def test_infinite_and_crowded_scores_are_drawn(scores: list[float]) -> None:
+    labels = np.array([0, 1, 0, 1] * 50)
+    page = render([Model("a", labels, np.array(scores * 50, dtype=float))])
+    assert "NaN" not in page.split("<script")[0]
+    assert "nan" not in re.sub(r"[a-z]*nan[a-z]+", "", Tags(page.split("<script")[0]).text)
+
+
+@pytest.mark.parametrize(
+    ("labels", "scores", "message"),
+    [
+        ([1, 1], [0.1, 0.2], "bad: undefined without negatives"),
+        ([1, 0], [0.1, np.nan], "bad: scores contain NaN"),
+        ([1, 0], [0.5, 0.5], "bad: all 2 scores equal 0.5"),
+        ([1, 2], [0.1, 0.2], "bad: y_true must be 0 or 1"),
+    ],
+)
+def test_unusable_scores_are_refused_by_name(labels: list[int], scores: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        render([Model("bad", np.array(labels), np.array(scores))])
+
+
+def test_models_are_matched_by_id_or_refused() -> None:
+    model = made_model("a", 200, 300)
+    ids, order = np.arange(500).astype(str), np.random.default_rng(0).permutation(500)
+    first = Model.of("a", Scores(ids, model.labels, model.scores))
+    same = Model.of("b", Scores(ids[order], model.labels[order], model.scores[order]))
+    assert "no difference shown" in Tags(render([first, same])).text
+    for other, message in (
+        (Model.of("b", Scores(ids[1:], model.labels[1:], model.scores[1:])), "a and b: the two models were not"),
+        (made_model("b", 200, 301), "500 and 501 samples"),
+        (made_model("b", 200, 300, seed=9), "their labels differ"),
+        (model, "same name"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            render([first, other])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tprs": (98.0,)}, "write 0.98"),
+        ({"tprs": ()}, "at least one"),
+        ({"confidence": 95}, "confidence must lie"),
+        ({"prevalence": 0.0}, "prevalence must lie"),
+        ({"per_day": -1}, "per_day must be"),
+    ],
+)
+def test_unusable_settings_are_refused(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Settings(**settings)  # type: ignore[arg-type]
+
+
+def test_the_hardest_are_those_a_sort_finds() -> None:
+    model = made_model("a", 300, 400, ties=3)
+    rows = list(zip(model.labels.tolist(), model.scores.tolist(), range(700), strict=True))
+    positives = sorted((score, row) for label, score, row in rows if label == 1)
+    negatives = sorted((-score, row) for label, score, row in rows if label == 0)
+    assert lowest_positives(model, 12).tolist() == [row for _, row in positives[:12]]
+    assert highest_negatives(model, 12).tolist() == [row for _, row in negatives[:12]]
+    assert len(lowest_positives(model, 1000)) == 300
+
+
+def test_pictures_are_small_and_in_the_page() -> None:
+    model = made_model("a", 200, 300)
+    noise = np.random.default_rng(0).integers(0, 256, (1500, 2000, 3), dtype=np.uint8)
+    photo = Image.fromarray(noise)
+    seen = Model("a", model.labels, model.scores, image=lambda place: photo if place % 2 else None)
+    page = render([seen])
+    assert 1 <= page.count("data:image/jpeg;base64,") < 24
+    assert page.count("no picture") >= 1
+    with pytest.raises(ValueError, match="no image of the 24 samples"):
+        render([Model("a", model.labels, model.scores, image=lambda place: None)])
+
+
+def test_the_file_is_there_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = made_model("a", 200, 300)
+    target = write(tmp_path / "report.html", [model])
+    assert target.read_text(encoding="utf-8").endswith("</html>\n")
+
+    def fails(self: Path, other: Path) -> Path:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "replace", fails)
+    with pytest.raises(OSError, match="disk full"):
+        write(tmp_path / "other.html", [model])
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.slow
+def test_many_samples_and_six_models_stay_within_six_megabytes() -> None:
+    generator = np.random.default_rng(0)
+    labels = (generator.random(400_000) < 0.3).astype(np.int64)
+    shared = generator.standard_normal(400_000)
+    models = [
+        Model(f"m{k}", labels, shared + 0.3 * generator.standard_normal(400_000) + (1 + k / 4) * labels)
+        for k in range(6)
+    ]
+    assert len(render(models).encode()) < 3_000_000
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.1."""
+    full = colour if len(colour) == 7 else "#" + "".join(2 * digit for digit in colour[1:])
+    parts = [int(full[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", [0, 1])
+def test_text_stands_out_from_its_ground_in_light_and_dark(scheme: int) -> None:
+    css = resources.files("rankreg.report").joinpath("templates/page.css").read_text(encoding="utf-8")
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]+)", css.split(":root")[1 + scheme]))
+    pairs = [("ink", "ground", 7), ("faint", "ground", 4.5), ("ink", "panel", 7), ("accent", "ground", 4.5)]
+    pairs += [(name, f"{name}-ground", 4.5) for name in ("good", "bad", "warn")]
+    pairs += [("ink", f"{name}-ground", 4.5) for name in ("good", "bad", "warn")]
+    pairs += [(f"m{number}", "ground", 4.5) for number in range(6)]
+    for text, ground, wanted in pairs:
+        light, dark = sorted((luminance(colours[text]), luminance(colours[ground])), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= wanted, (text, ground)

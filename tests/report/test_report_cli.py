@@ -1,0 +1,181 @@
+"""`rankreg report`, through `main()` as users meet it."""
+
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from rankreg.cli import main
+from rankreg.operating import certify
+
+Run = Callable[..., tuple[int, str, str]]
+COLUMNS = ("--label", "truth", "--out", "report.html")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run a command in an empty folder: exit status, output, error output."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["rankreg", "report", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, error = capsys.readouterr()
+        return int(left.value.code or 0), out, error
+
+    return call
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> pd.DataFrame:
+    """Two models' scores in one file, under odd column names."""
+    generator = np.random.default_rng(23)
+    labels = np.repeat([1, 0], [300, 700])
+    frame = pd.DataFrame(
+        {
+            "sample no": [f"{row:05d}" for row in range(1000)],
+            "truth": labels,
+            "old one": generator.standard_normal(1000) + 2 * labels,
+            "new one": generator.standard_normal(1000) + 3 * labels,
+            "answer": np.where(labels == 1, "yes", "no"),
+            "place": [f"site {row % 7}" for row in range(1000)],
+        }
+    ).sample(frac=1, random_state=0)
+    frame.to_csv(tmp_path / "scores.csv", index=False)
+    return frame
+
+
+def test_a_file_becomes_a_page(run: Run, table: pd.DataFrame) -> None:
+    status, out, error = run("scores.csv", *COLUMNS, "--score", "old one", "--id", "sample no", "--tpr", "0.9")
+    assert (status, error) == (0, "")
+    assert "report.html" in out
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert repr(certify(table["truth"], table["old one"], tpr=0.9).threshold) in page
+    assert hashlib.sha256(Path("scores.csv").read_bytes()).hexdigest() in page
+    hardest = table[table["truth"] == 1].sort_values("old one").iloc[0]
+    assert f">{hardest['sample no']}</th>" in page
+    assert f"<td>{hardest['place']}</td>" in page
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
+def test_the_rows_shown_are_the_hardest_ones_own(run: Run, table: pd.DataFrame, ending: str) -> None:
+    if ending == "parquet":
+        table.to_parquet("t.parquet")
+    else:
+        table.to_csv(f"t.{ending}", index=False)
+    run(f"t.{ending}", *COLUMNS, "--score", "old one", "--show", "new one", "--show", "sample no")
+    page = Path("report.html").read_text(encoding="utf-8")
+    for label, order in ((1, True), (0, False)):
+        for _, row in table[table["truth"] == label].sort_values("old one", ascending=order).head(12).iterrows():
+            assert f"<td>{row['new one']:.6g}</td><td>{row['sample no']}</td>" in page
+
+
+def test_several_files_or_columns_are_several_models(run: Run, table: pd.DataFrame) -> None:
+    table.sample(frac=1, random_state=3).to_csv("other.csv", index=False)
+    arguments = ("scores.csv", "other.csv", *COLUMNS, "--score", "old one", "--score", "new one")
+    assert run(*arguments, "--id", "sample no")[0] == 0
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "other is better than scores" in page
+    status, _, error = run(*arguments)
+    assert (status, "their labels differ; give ids" in error) == (2, True)
+    assert (
+        run("scores.csv", *COLUMNS, "--score", "old one", "--score", "new one", "--name", "A", "--name", "B")[0]
+        == 0
+    )
+    assert "B is better than A" in Path("report.html").read_text(encoding="utf-8")
+
+
+def test_labels_are_mapped_as_told_and_never_guessed(run: Run, table: pd.DataFrame) -> None:
+    arguments = ("scores.csv", "--label", "answer", "--score", "old one", "--out", "report.html")
+    status, _, error = run(*arguments)
+    assert (status, "nothing is guessed" in error) == (2, True)
+    assert run(*arguments, "--positive", "yes")[0] == 0
+
+
+def test_images_are_found_by_id_or_by_column(run: Run, table: pd.DataFrame, tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    for name in table["sample no"]:
+        Image.new("L", (8, 8), int(name) % 256).save(folder / f"{name}.png")
+    table.assign(file="pictures/" + table["sample no"] + ".png").to_csv("scores.csv", index=False)
+    named = ("scores.csv", *COLUMNS, "--score", "old one", "--id", "sample no")
+    for arguments in (("--images", "pictures"), ("--image", "file")):
+        assert run(*named, *arguments)[0] == 0
+        assert Path("report.html").read_text(encoding="utf-8").count("data:image/png;base64,") == 24
+    assert run(*named, "--images", "nowhere")[0] == 2
+    assert "no image of the 24 samples" in run(*named, "--image", "place")[2]
+    assert (
+        "--image, or ids with --id" in run("scores.csv", *COLUMNS, "--score", "old one", "--images", "pictures")[2]
+    )
+
+
+BAD = {
+    "one class": ("y,s\n1,1\n1,2\n", "bad: undefined without negatives"),
+    "no score": ("y,s\n1,1\n0,NaN\n0,\n", "no score (NaN) in 2 rows, first in row 2"),
+    "equal scores": ("y,s\n" + "1,3\n" * 200 + "0,3\n" * 9, "bad: all 209 scores equal 3.0"),
+    "no such column": ("Y,s\n1,1\n", "no column 'y'"),
+    "empty": ("", "not a readable CSV file"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files_are_a_message_and_status_two(run: Run, name: str) -> None:
+    text, message = BAD[name]
+    Path("bad.csv").write_text(text)
+    status, out, error = run("bad.csv", "--label", "y", "--score", "s", "--out", "report.html")
+    assert (status, out) == (2, "")
+    assert message in error
+    assert not Path("report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("absent.csv",), "absent.csv"),
+        (("scores.csv", "--tpr", "98"), "write 0.98 for 98 %"),
+        (("scores.csv", "--per-day", "0"), "per_day must be"),
+        (("scores.csv", "--show", "colour"), "no column 'colour'"),
+        (("scores.csv", "--name", "a", "--name", "b"), "1 models but 2 names"),
+        (("scores.csv", "--out", "nowhere/report.html"), "nowhere is not a folder"),
+    ],
+)
+def test_bad_requests_are_a_message_and_status_two(
+    run: Run, table: pd.DataFrame, arguments: tuple[str, ...], message: str
+) -> None:
+    status, out, error = run(*COLUMNS, "--score", "old one", *arguments)
+    assert (status, out) == (2, "")
+    assert message in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        (("--help",), ["torch", "scipy", "pandas", "numpy", "jinja2", "PIL"]),
+        (("scores.csv", *COLUMNS, "--score", "old one"), ["torch", "sklearn", "scipy.stats"]),
+    ],
+)
+def test_the_command_starts_without_what_it_does_not_need(
+    table: pd.DataFrame, tmp_path: Path, arguments: tuple[str, ...], unwanted: list[str]
+) -> None:
+    code = (
+        "import atexit, sys\n"
+        f"atexit.register(lambda: print('loaded', [name for name in {unwanted!r} if name in sys.modules]))\n"
+        "from rankreg.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "report", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("loaded []\n")

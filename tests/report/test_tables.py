@@ -1,0 +1,116 @@
+"""What the page looks up is what `rankreg.operating` returns."""
+
+import numpy as np
+import pytest
+
+from rankreg.metrics import threshold_at_tpr
+from rankreg.operating import NotEnoughPositives, certify, certify_targets, fpr_at_tpr_interval, lower_bound
+from rankreg.report.curves import GRID, band
+from rankreg.report.models import Model
+from rankreg.report.stops import Stops
+from rankreg.report.tables import Ranks, counts_for, ranks_for
+from rankreg.report.values import Setting, Values, values_at
+from tests.report.conftest import made_model
+
+SHARED = [
+    "tpr",
+    "confidence",
+    "prevalence",
+    "rank",
+    "recall",
+    "fpr",
+    "fpr_at_most",
+    "alarms_per_1000",
+    "alarms_per_1000_at_most",
+    "ppv",
+    "ppv_at_least",
+    "npv",
+    "npv_at_least",
+    "extra_alarms_per_1000",
+]
+
+
+def looked_up(model: Model, stops: Stops, ranks: Ranks, setting: Setting) -> Values:
+    counts = counts_for(model, ranks, stops)
+    return values_at(ranks, counts, len(model.negatives), stops, setting)
+
+
+@pytest.mark.parametrize(
+    ("positives", "negatives", "ties"),
+    [(1, 5, 0), (44, 300, 0), (60, 1, 1), (150, 70, 4), (400, 90, 0), (997, 500, 2)],
+)
+def test_every_setting_of_the_sliders_is_what_certify_returns(positives: int, negatives: int, ties: int) -> None:
+    model = made_model("a", positives, negatives, seed=positives, ties=ties)
+    stops = Stops.around([0.98], 0.95, 0.01)
+    ranks = ranks_for(positives, stops)
+    counts = counts_for(model, ranks, stops)
+    sizes = [len(stops.tprs), len(stops.confidences), len(stops.prevalences)]
+    for places in np.random.default_rng(8).integers(0, sizes, size=(60, 3)).tolist():
+        setting = Setting(*places)
+        found = values_at(ranks, counts, negatives, stops, setting)
+        tpr, sure = stops.tprs[setting.tpr], stops.confidences[setting.confidence]
+        threshold = float(str(found["threshold"]))
+        try:
+            point = certify(
+                model.labels,
+                model.scores,
+                tpr=tpr,
+                confidence=sure,
+                prevalence=stops.prevalences[setting.prevalence],
+            )
+        except NotEnoughPositives as error:
+            expected = (False, threshold_at_tpr(model.labels, model.scores, tpr), error.needed, error.highest_tpr)
+            if (found["certified"], threshold, found["needed"], found["highest_tpr"]) != expected:
+                raise AssertionError(setting) from error
+            continue
+        assert {name: found[name] for name in SHARED} == {name: point.to_dict()[name] for name in SHARED}
+        assert (found["certified"], threshold) == (True, point.threshold)
+        assert found["shortfall_risk"] == point.uncertified.shortfall_risk
+        assert found["fpr_at_least"] == lower_bound(int(found["false"] or 0), negatives, sure)
+
+
+def test_targets_fixed_together_hold_together() -> None:
+    model = made_model("a", 700, 900)
+    stops = Stops.around([0.98, 0.9, 0.95], 0.9, 0.1)
+    ranks = ranks_for(700, stops)
+    together = certify_targets(
+        model.labels, model.scores, tprs=[0.98, 0.9, 0.95], confidence=0.9, prevalence=0.1
+    ).points
+    for stop in stops.fixed_tprs:
+        found = looked_up(model, stops, ranks, Setting(stop, stops.fixed_confidence, stops.fixed_prevalence))
+        point = next(point for point in together if point.tpr == stops.tprs[stop])
+        assert (found["rank"], found["fpr_at_most"]) == (point.rank, point.fpr_at_most)
+
+
+def test_of_several_targets_those_out_of_reach_do_not_spoil_the_rest() -> None:
+    model = made_model("a", 60, 100)
+    stops = Stops.around([0.98, 0.9], 0.95, 0.1)
+    ranks = ranks_for(60, stops)
+    found = [
+        looked_up(model, stops, ranks, Setting(stop, stops.fixed_confidence, stops.fixed_prevalence))
+        for stop in stops.fixed_tprs
+    ]
+    assert [value["certified"] for value in found] == [False, True]
+    alone = certify(model.labels, model.scores, tpr=0.9)
+    assert (found[1]["rank"], found[1]["fpr_at_most"]) == (alone.rank, alone.fpr_at_most)
+
+
+def test_the_sliders_stand_on_what_was_fixed_however_odd() -> None:
+    stops = Stops.around([0.98765, 0.3], 0.9123, 0.000_001_234)
+    assert [stops.tprs[stop] for stop in stops.fixed_tprs] == [0.98765, 0.3]
+    assert stops.confidences[stops.fixed_confidence] == 0.9123
+    assert stops.prevalences[stops.fixed_prevalence] == 0.000_001_234
+    for values in (stops.tprs, stops.confidences, stops.prevalences):
+        assert list(values) == sorted(set(values))
+
+
+@pytest.mark.parametrize(
+    ("positives", "negatives", "ties"), [(300, 500, 0), (40, 2000, 3), (3, 2, 0), (500, 20, 5)]
+)
+def test_the_band_is_the_interval_at_every_tpr(positives: int, negatives: int, ties: int) -> None:
+    model = made_model("a", positives, negatives, ties=ties)
+    tprs = GRID[::17]
+    found = band(model, tprs, 0.9)
+    for place, tpr in enumerate(tprs):
+        one = fpr_at_tpr_interval(model.labels, model.scores, tpr=float(tpr), confidence=0.9)
+        assert (found.fpr[place], found.low[place], found.high[place]) == (one.estimate, one.low, one.high)
