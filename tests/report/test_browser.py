@@ -76,6 +76,7 @@ def setting(page: Page) -> tuple[float, float, float]:
 def test_the_page_opens_on_what_was_fixed(open_page: Open, two: Path) -> None:
     page = open_page(two)
     check_shown(page, 0.98, 0.95, PREVALENCE)
+    assert "had it been fixed" not in page.locator(".numbers").inner_text()
     assert page.locator("#state-fixed").is_visible()
     assert not page.locator("#state-exploratory").is_visible()
     assert not page.locator("#reset").is_visible()
@@ -90,6 +91,7 @@ def test_the_keyboard_moves_the_sliders(open_page: Open, two: Path) -> None:
     assert page.locator("#tpr").get_attribute("aria-valuetext") == "97.5 %"
     assert page.locator("#state-exploratory").is_visible()
     assert not page.locator("#state-fixed").is_visible()
+    assert "at least 97.5 %, had it been fixed" in page.locator(".numbers").inner_text()
     check_shown(page, 0.975, 0.95, PREVALENCE)
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowLeft")

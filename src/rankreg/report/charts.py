@@ -105,11 +105,7 @@ POSITIVE_BASE, NEGATIVE_BASE, BAR = 98.0, 206.0, 78.0
 
 def histogram(found: Distribution) -> Histogram:
     """Bars as paths; each class by its own highest bar, and no filled bin thinner than can be seen."""
-    ticks = (
-        _ticks(found.low, found.high, "{:.6g}".format)
-        if found.scale == "linear"
-        else _odds_ticks(found.low, found.high)
-    )
+    ticks = _ticks(found.low, found.high, _plain) if found.scale == "linear" else _odds_ticks(found.low, found.high)
     x = Axis(found.low, found.high, 12.0, 408.0, ticks)
     return Histogram(
         x, found.scale, _bars(found.positives, x, POSITIVE_BASE), _bars(found.negatives, x, NEGATIVE_BASE)
@@ -158,6 +154,10 @@ def _ticks(low: float, high: float, label: Callable[[float], str]) -> Ticks:
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return tuple((whole * step, label(whole * step)) for whole in range(first, last + 1))
+
+
+def _plain(value: float) -> str:
+    return f"{value:.6g}".replace("-", "−")
 
 
 def _odds_ticks(low: float, high: float) -> Ticks:
