@@ -8,7 +8,6 @@ from scipy.stats import ttest_1samp, ttest_rel
 
 from rankreg.demo import ARMS, contrasts, mean_of, result_table, results_of, run_all, verdict_lines
 from rankreg.demo.statistics import METRICS, Estimate
-from rankreg.demo.words import _about_time
 from rankreg.metrics import auc, fpr_at_tpr
 from rankreg.scores import Scores
 from tests.own_data import run_command
@@ -48,22 +47,6 @@ def test_a_verdict_never_goes_beyond_its_interval() -> None:
     assert all("fewer false alarms here" in line for line in lines[start + 1 : start + 4])
     start = next(k for k, line in enumerate(lines) if line.startswith("What the ranking term adds to the buffer"))
     assert all("no verdict, 0 is inside" in line for line in lines[start + 1 : start + 4])
-
-
-@pytest.mark.parametrize(
-    ("early", "late", "words"),
-    [
-        (Estimate(-20, -25, -15), Estimate(-2, -9, 5), "plain BCE catches up"),
-        (Estimate(-20, -25, -15), Estimate(-10, -12, -8), "keeps its sign"),
-        (Estimate(-20, -25, -15), Estimate(10, 8, 12), "changes its sign"),
-        (Estimate(-2, -25, 15), Estimate(-1, -9, 5), "neither early nor late"),
-        (Estimate(-2, -25, 15), Estimate(-10, -12, -8), "only after longer training"),
-    ],
-)
-def test_what_is_said_about_longer_training_follows_from_the_intervals(
-    early: Estimate, late: Estimate, words: str
-) -> None:
-    assert words in _about_time(early, late)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A rare digit, learned with and without rankreg, in under a minute or two: what each part of the method adds."""
+"""A rare digit, learned with and without rankreg, in about a minute: what each part of the method adds."""
 
 from rankreg.demo.runs import ARMS, SPLITS, Arm, run_all
 from rankreg.demo.statistics import Estimate, contrasts, mean_of, results_of

@@ -1,4 +1,4 @@
-"""The demo's runs: four methods on the same splits, two of them also for longer; finished ones are not repeated."""
+"""The demo's runs: four methods on the same splits; finished ones are not repeated."""
 
 import multiprocessing
 import os
@@ -11,8 +11,7 @@ from rankreg.datasets._progress import progress_bar
 from rankreg.scores import Scores
 
 CRITICAL, RATIO = 8, 100
-SPLITS = 5
-SHORT, LONG = 10, 20  # epochs
+SPLITS, EPOCHS = 8, 10
 
 
 @dataclass(frozen=True)
@@ -21,11 +20,10 @@ class Arm:
 
     title: str
     method: str
-    epochs: int = SHORT
 
     def folder(self, home: Path, split: int) -> Path:
         """Where a split's run lives."""
-        return home / f"{self.method}-{self.epochs}-epochs" / f"split-{split}"
+        return home / self.method / f"split-{split}"
 
 
 ARMS: dict[str, Arm] = {
@@ -33,8 +31,6 @@ ARMS: dict[str, Arm] = {
     "alm": Arm("BCE + ALM", "alm"),
     "buffer": Arm("BCE + buffer", "buffer"),
     "rankreg": Arm("BCE + RankReg", "rankreg"),
-    "bce-long": Arm("BCE, longer", "none", LONG),
-    "rankreg-long": Arm("BCE + RankReg, longer", "rankreg", LONG),
 }
 
 
@@ -44,7 +40,6 @@ def run_all(
     """Every arm's test scores, one per split; what is not there yet is trained, one process per core."""
     todo = [(name, split) for name in arms for split in range(splits)]
     pending = [(n, s) for n, s in todo if not (ARMS[n].folder(home, s) / "finished.json").exists()]
-    pending.sort(key=lambda run: -ARMS[run[0]].epochs)  # long ones first, so that no core waits at the end
     cores = workers or min(_cores(), len(pending) or 1)
     if cores > 1:
         _run_in_processes(home, pending, cores)
@@ -62,7 +57,7 @@ def one_run(home: Path, name: str, split: int) -> Scores:
     config = TrainConfig.model_validate(
         {
             "seed": split,
-            "epochs": arm.epochs,
+            "epochs": EPOCHS,
             "batch_size": 32,
             "learning_rate": 0.02,
             "method": arm.method,

@@ -19,7 +19,6 @@ CONTRASTS: dict[str, tuple[str, str]] = {
     "buffer": ("buffer", "bce"),
     "ranking": ("rankreg", "buffer"),
     "both": ("rankreg", "bce"),
-    "both, longer": ("rankreg-long", "bce-long"),
 }
 
 Results = NDArray[np.float64]

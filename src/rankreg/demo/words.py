@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rankreg.demo.runs import ARMS, CRITICAL, LONG, RATIO, SHORT
+from rankreg.demo.runs import ARMS, CRITICAL, RATIO
 from rankreg.demo.statistics import CONTRASTS, METRICS, TPRS, Estimate, Results, mean_of
 
 if TYPE_CHECKING:
@@ -13,7 +13,6 @@ HEADINGS = {
     "buffer": "What the buffer adds to BCE",
     "ranking": "What the ranking term adds to the buffer",
     "both": "What both add to BCE",
-    "both, longer": f"The same after {LONG} epochs instead of {SHORT}",
 }
 
 
@@ -31,9 +30,7 @@ def result_table(results: Mapping[str, Results]) -> "Table":
     for metric in METRICS:
         table.add_column(metric, justify="right")
     for name, rows in results.items():
-        arm = ARMS[name]
-        title = arm.title.replace(", longer", f", {arm.epochs} epochs")
-        table.add_row(title, *(_cell(mean_of(rows[:, k])) for k in range(len(METRICS))))
+        table.add_row(ARMS[name].title, *(_cell(mean_of(rows[:, k])) for k in range(len(METRICS))))
     return table
 
 
@@ -41,11 +38,9 @@ def verdict_lines(found: Mapping[str, Mapping[str, Estimate]], splits: int) -> l
     """Each contrast in words, FPR by FPR."""
     lines = []
     for name, estimates in found.items():
-        first, second = (ARMS[arm].title.replace(", longer", "") for arm in CONTRASTS[name])
+        first, second = (ARMS[arm].title for arm in CONTRASTS[name])
         lines.append(f"{HEADINGS[name]} ({first} less {second}, split by split):")
         lines += [f"  FPR at {100 * tpr:.0f} % TPR: {_verdict(estimates[f'FPR@{100 * tpr:.0f}'])}" for tpr in TPRS]
-    if "both" in found and "both, longer" in found:
-        lines.append(_about_time(found["both"]["FPR@95"], found["both, longer"]["FPR@95"]))
     lines.append(
         f"The {splits} splits differ in what is trained on and share one test part: the intervals say how much"
         " the split matters, not what another data set would give."
@@ -60,25 +55,6 @@ def _verdict(difference: Estimate) -> str:
     if not difference.excludes_zero:
         return f"{text}; no verdict, 0 is inside"
     return f"{text}; {'fewer' if difference.mean < 0 else 'more'} false alarms here"
-
-
-def _about_time(early: Estimate, late: Estimate) -> str:
-    """Whether longer training closes the gap: from the two measured differences, nothing else."""
-    if early.excludes_zero and not late.excludes_zero:
-        outcome = "with longer training these splits no longer tell the two apart: plain BCE catches up"
-    elif not early.excludes_zero and late.excludes_zero:
-        outcome = "the two can be told apart only after longer training"
-    elif early.excludes_zero and late.excludes_zero:
-        same = (early.mean < 0) == (late.mean < 0)
-        outcome = (
-            "the difference keeps its sign with longer training" if same else "the difference changes its sign"
-        )
-    else:
-        outcome = "these splits tell the two apart neither early nor late"
-    return (
-        f"Training time, FPR at 95 % TPR, RankReg less BCE: {early.mean:+.1f} points after {SHORT} epochs,"
-        f" {late.mean:+.1f} after {LONG}; {outcome}."
-    )
 
 
 def _cell(estimate: Estimate) -> str:
