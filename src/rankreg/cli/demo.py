@@ -22,7 +22,7 @@ def demo(
 
     from rich.console import Console
 
-    from rankreg.demo import contrasts, result_table, results_of, run_all, verdict_lines
+    from rankreg.demo import contrasts, result_table, results_of, run_all, verdict_lines, write_page
 
     start = time.perf_counter()
     console = Console(highlight=False)
@@ -35,6 +35,10 @@ def demo(
     console.print(result_table(results))
     for line in verdict_lines(contrasts(results), len(next(iter(results.values())))):
         console.print(line, markup=False)
+    page = write_page(out / "report.html", scores)
+    console.print(f"To look at in a browser: {page.resolve()}", markup=False, soft_wrap=True)
     console.print(
-        f"Runs, checkpoints and scores: {out.resolve()} ({time.perf_counter() - start:.0f} s)", markup=False
+        f"Runs, checkpoints and scores: {out.resolve()} ({time.perf_counter() - start:.0f} s)",
+        markup=False,
+        soft_wrap=True,
     )

@@ -1,5 +1,6 @@
 """A rare digit, learned with and without rankreg, in about a minute: what each part of the method adds."""
 
+from rankreg.demo.pages import write_page
 from rankreg.demo.runs import ARMS, SPLITS, Arm, run_all
 from rankreg.demo.statistics import Estimate, contrasts, mean_of, results_of
 from rankreg.demo.words import result_table, verdict_lines
@@ -15,4 +16,5 @@ __all__ = [
     "results_of",
     "run_all",
     "verdict_lines",
+    "write_page",
 ]

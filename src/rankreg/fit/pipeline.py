@@ -15,6 +15,7 @@ from rankreg.bundle.card import finite
 from rankreg.bundle.files import INNER
 from rankreg.datasets.splits import Splits
 from rankreg.distributed import join
+from rankreg.fit.reporting import write_report
 from rankreg.metrics import threshold_at_tpr
 from rankreg.operating import NotEnoughPositives, certify, positives_needed
 from rankreg.scores import Scores
@@ -35,6 +36,7 @@ class Fitted:
     test: Evaluation
     epochs: int
     best_epoch: int
+    report: str  # its path, or why there is none
 
     @property
     def threshold(self) -> Threshold:
@@ -51,7 +53,8 @@ def fit(
     confidence: float = 0.95,
     progress: bool | None = None,
 ) -> Fitted | None:
-    """Train in out/run, choose the threshold on the calibration part, look at the test part once, save out/bundle.
+    """Train in out/run, choose the threshold on the calibration part, look at the test part once, save out/bundle
+    and out/report.html.
 
     Started again with the same arguments it goes on where it stopped, and gives the same bundle; with another TPR
     or confidence a finished run is only certified anew. Too few positives for the guarantee leave the threshold
@@ -78,7 +81,10 @@ def fit(
     bundle = save_bundle(home / INNER, run.model, **_card(splits, run, threshold, test))
     summary = {"threshold": threshold.model_dump(mode="json"), "test": test.to_dict(), "parts": bundle.card.parts}
     write_whole(home / "summary.json", (json.dumps(finite(summary), indent=2) + "\n").encode())
-    return Fitted(home, bundle, test, len(run.history), run.best_epoch)
+    report = write_report(
+        home / "report.html", splits, scores["calibration"], run.config, tpr=tpr, confidence=confidence
+    )
+    return Fitted(home, bundle, test, len(run.history), run.best_epoch, report)
 
 
 def choose_threshold(calibration: Scores, *, tpr: float, confidence: float) -> Threshold:

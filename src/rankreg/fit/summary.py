@@ -78,5 +78,6 @@ def _next(fitted: Fitted) -> Lines:
         ("Files", f"{fitted.folder}: bundle/ is the model, run/ the training, summary.json these numbers"),
         ("Use it", f"rankreg predict {home} NEW_DATA --out scores.csv"),
         ("Check it", f"rankreg evaluate {home} LABELLED_DATA"),
+        ("Look at it", f"open {fitted.report} in a browser" if fitted.report.endswith(".html") else fitted.report),
         ("Look closer", f"rankreg certify {home}/calibration-scores.csv --label label --score score"),
     ]
