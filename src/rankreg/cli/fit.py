@@ -58,6 +58,8 @@ def fit(
     The same command again goes on where it was stopped. Many processes:
     torchrun --nproc-per-node 2 -m rankreg fit …
     """
+    import torch
+
     from rankreg.fit import Source, load_source, settings, summary_lines
     from rankreg.fit import fit as run_fit
     from rankreg.train import Interrupted
@@ -88,6 +90,8 @@ def fit(
         seed=seed,
     )
     splits = load_source(source, out / "decoded")
+    if not source.is_images:
+        torch.set_num_threads(1)  # threads cost a table's small network more than they give
     try:
         fitted = run_fit(splits, chosen, out, tpr=tpr, confidence=confidence)
     except Interrupted as stopped:
