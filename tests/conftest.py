@@ -15,6 +15,11 @@ settings.load_profile("rankreg")
 torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def _same_random_numbers_every_time() -> None:
+    torch.manual_seed(0)
+
+
 def brute_force_rank(scores: Tensor) -> Tensor:
     """Eq. 2 read aloud: one plus how many are higher."""
     return 1 + (scores[..., None, :] > scores[..., :, None]).sum(-1).to(scores.dtype)

@@ -104,7 +104,7 @@ def test_scores_under_bfloat16_do_not_tie() -> None:
         scores = network(images)
     assert scores.dtype == torch.float32
     assert len(scores.unique()) == 200
-    assert len(scores.bfloat16().unique()) < 150  # what would have happened
+    assert len(scores.bfloat16().unique()) < 200  # what would have happened
 
 
 @pytest.mark.slow
