@@ -117,6 +117,15 @@ def test_a_reloaded_alm_goes_on_as_if_never_stopped() -> None:
     assert torch.equal(one.multipliers, other.multipliers)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_model_cast_to_another_precision_takes_nothing_from_alm(dtype: torch.dtype) -> None:
+    alm = ALM(2, mu=1e-9)
+    torch.nn.ModuleDict({"term": alm}).to(dtype)
+    alm(torch.tensor([-1.0, 1.0], dtype=dtype), torch.tensor([1, 0]), torch.arange(2))
+    assert float(alm.mu) == 1e-9
+    assert float(alm.multipliers[0]) == pytest.approx(2.25e-9)
+
+
 def test_many_classes_are_ordered_by_the_critical_score() -> None:
     logits, labels = torch.randn(12, 4), torch.arange(12) % 4
     many, binary = ALM(12, critical=3), ALM(12)

@@ -2,6 +2,8 @@
 
 import copy
 import io
+import pickle
+from collections import OrderedDict, UserDict
 from typing import Any, NamedTuple
 
 import pytest
@@ -116,6 +118,35 @@ def test_inputs_may_be_nested() -> None:
     assert extended_labels.tolist() == [0, 1, 1, 1, 1]
 
 
+@pytest.mark.parametrize("kind", [OrderedDict, UserDict])
+def test_any_mapping_may_hold_the_inputs(kind: Any) -> None:
+    buffer = PositiveBuffer(4)
+    labels = torch.tensor([0, 1])
+    for _ in range(3):
+        inputs, extended = buffer.extend(kind(x=torch.arange(2.0)), labels)
+        buffer.update(inputs, extended, inputs["x"])
+    assert buffer.inputs["x"].tolist() == [1, 1, 1]
+
+
+def test_named_tuples_survive_a_checkpoint_that_executes_nothing() -> None:
+    buffer, other = PositiveBuffer(4), PositiveBuffer(4)
+    inputs, labels = Pair(torch.randn(2, 3), torch.tensor([30, 40])), torch.tensor([1, 1])
+    buffer.update(inputs, labels, torch.zeros(2))
+    file = io.BytesIO()
+    torch.save(buffer.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    extended, _ = other.extend(inputs, labels)
+    assert isinstance(extended, Pair)
+    assert extended.age.tolist() == [30, 40, 30, 40]
+
+
+def test_a_buffer_can_be_pickled() -> None:
+    buffer = PositiveBuffer(4, "fifo")
+    fill(buffer, [1.0, 2.0])
+    assert pickle.loads(pickle.dumps(buffer)).inputs.tolist() == [1, 2]
+
+
 def test_what_is_held_has_no_graph_and_is_not_changed_from_outside() -> None:
     buffer = PositiveBuffer(2)
     inputs = torch.ones(2, 3, requires_grad=True)
@@ -221,5 +252,6 @@ def test_misuse_is_refused_with_what_to_do() -> None:
         buffer.update(inputs, labels, torch.zeros(3))
     with pytest.raises(ValueError, match="did you mean 'dequeue-max'"):
         PositiveBuffer(4, "dequeue_max")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="capacity"):
-        PositiveBuffer(-1)
+    for capacity in (-1, 3.5):
+        with pytest.raises(ValueError, match="capacity"):
+            PositiveBuffer(capacity)  # type: ignore[arg-type]

@@ -138,6 +138,7 @@ def test_the_compiled_losses_equal_the_eager_ones() -> None:
         ("focal", {}, "choose one of 'bce', 's-ml'"),
         ("ldam", {}, "needs counts"),
         ("w-bce", {"counts": (10, 0)}, "both ≥ 1"),
+        ("ldam", {"counts": (44,)}, "two numbers"),
         ("s-fl", {"margin": 1.0}, "it takes gamma"),
         ("bce", {"gamma": 1.0}, "it takes none"),
         ("s-ml", {"dataset": "cifar10-1:10"}, "did you mean 'cifar10-1:100'"),
@@ -171,3 +172,5 @@ def test_bad_batches_are_refused(name: str) -> None:
         loss(torch.zeros(3, 1), torch.zeros(3))
     with pytest.raises(ValueError, match="labels must be 0 or 1"):
         loss(torch.zeros(3), torch.full((3,), -1))
+    with pytest.raises(ValueError, match="labels must be a torch tensor"):
+        loss(torch.zeros(3), [0, 1, 0])  # type: ignore[arg-type]

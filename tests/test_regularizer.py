@@ -201,6 +201,7 @@ def test_the_compiled_regulariser_equals_the_eager_one(width: dict[str, float]) 
     [
         ({"penalty": "square"}, "did you mean 'squared'"),
         ({"space": "probabilty"}, "did you mean 'probability'"),
+        ({"gamma": "1"}, "gamma must be a finite number"),
         ({"gamma": 0.0}, "gamma must be a finite number above 0"),
         ({"reach": -1.0}, "reach must be a finite number above 0"),
         ({"reach": 1.0, "gamma": 1.0}, "not both"),
@@ -226,6 +227,13 @@ def test_bad_settings_are_refused_at_once(arguments: dict[str, object], message:
 def test_bad_batches_are_refused_with_what_to_do(scores: Tensor, labels: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         RankReg()(scores, labels)
+
+
+def test_what_is_not_a_tensor_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ValueError, match="labels must be a torch tensor, got ndarray"):
+        RankReg()(torch.zeros(2), torch.tensor([0, 1]).numpy())
+    with pytest.raises(ValueError, match="scores must be a torch tensor, got list"):
+        RankReg()([0.0, 1.0], torch.tensor([0, 1]))
 
 
 def test_bad_multi_class_batches_are_refused() -> None:

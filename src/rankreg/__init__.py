@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rankreg import losses, metrics
+    from rankreg import losses, metrics, operating
     from rankreg.alm import ALM
     from rankreg.buffer import PositiveBuffer
     from rankreg.losses import LOSSES, make_loss
@@ -42,13 +42,14 @@ __all__ = [
     "losses",
     "make_loss",
     "metrics",
+    "operating",
     "rank",
     "rank_penalty",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("losses", "metrics"):
+    if name in ("losses", "metrics", "operating"):
         return import_module(f"rankreg.{name}")
     if name in _HOME:
         return getattr(import_module(f"rankreg.{_HOME[name]}"), name)

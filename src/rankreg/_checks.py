@@ -20,8 +20,15 @@ def at_least_float32(scores: Tensor) -> Tensor:
     return scores if scores.dtype == torch.float64 else scores.float()
 
 
+def check_tensor(values: object, name: str) -> None:
+    """A torch tensor."""
+    if not isinstance(values, Tensor):
+        raise ValueError(f"{name} must be a torch tensor, got {type(values).__name__}: use torch.as_tensor")
+
+
 def check_scores(scores: Tensor) -> None:
     """Scores are floating point and hold no NaN."""
+    check_tensor(scores, "scores")
     if not scores.is_floating_point():
         raise ValueError(f"scores must be floating point, got {scores.dtype}: pass raw scores, e.g. model(x)")
     if values_are_readable(scores) and scores.numel() and bool(scores.detach().amax().isnan()):
@@ -30,6 +37,8 @@ def check_scores(scores: Tensor) -> None:
 
 def check_binary(scores: Tensor, labels: Tensor) -> None:
     """One score and one label in {0, 1} per sample."""
+    check_tensor(scores, "scores")
+    check_tensor(labels, "labels")
     if scores.ndim != 1 or labels.shape != scores.shape:
         raise ValueError(
             f"expected scores and labels of one shape (N,), got {tuple(scores.shape)} and {tuple(labels.shape)}:"
@@ -42,6 +51,8 @@ def check_binary(scores: Tensor, labels: Tensor) -> None:
 
 def check_multiclass(logits: Tensor, labels: Tensor) -> None:
     """One row of logits per sample and one class index below their number."""
+    check_tensor(logits, "logits")
+    check_tensor(labels, "labels")
     if logits.ndim != 2 or labels.shape != logits.shape[:1]:
         raise ValueError(
             f"expected logits (N, K) and labels (N,), got {tuple(logits.shape)} and {tuple(labels.shape)}"
@@ -64,13 +75,13 @@ def check_ids(ids: Tensor, labels: Tensor) -> None:
 
 def check_positive(value: float, name: str, why: str) -> None:
     """A finite number above zero."""
-    if not (value > 0 and math.isfinite(value)):
+    if not (isinstance(value, (int, float)) and value > 0 and math.isfinite(value)):
         raise ValueError(f"{name} must be a finite number above 0, got {value!r}: {why}")
 
 
 def check_not_negative(value: float, name: str, why: str) -> None:
     """A finite number, zero or more."""
-    if not (value >= 0 and math.isfinite(value)):
+    if not (isinstance(value, (int, float)) and value >= 0 and math.isfinite(value)):
         raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}: {why}")
 
 

@@ -1,6 +1,6 @@
-"""Nested dicts, lists and tuples of tensors whose first axis counts samples."""
+"""Nested mappings, lists and tuples of tensors whose first axis counts samples. Mappings become plain dicts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 def map_rows(function: Callable[..., Tensor], tree: Any, *others: Any) -> Any:
     """Apply `function` leaf by leaf; the result has the structure of `tree`."""
-    if isinstance(tree, dict):
+    if isinstance(tree, Mapping):
         return {key: map_rows(function, value, *(other[key] for other in others)) for key, value in tree.items()}
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*(map_rows(function, *parts) for parts in zip(tree, *others, strict=True)))
@@ -23,21 +23,26 @@ def join_rows(first: Any, second: Any) -> Any:
     return map_rows(lambda a, b: torch.cat([a, b]), first, second)
 
 
+def plain(tree: Any) -> Any:
+    """The same tree of dicts, lists and tuples only, which `torch.load` reads without executing anything."""
+    if isinstance(tree, Mapping):
+        return {key: plain(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return (list if isinstance(tree, list) else tuple)(plain(part) for part in tree)
+    return tree
+
+
 def check_rows(tree: Any, rows: int, *, like: Any = None, where: str = "inputs") -> None:
     """Every leaf is a tensor with that many rows and, if `like` is given, built and shaped like it."""
-    if isinstance(tree, dict):
-        parts = list(tree.items())
+    if isinstance(tree, Mapping):
+        parts, same = list(tree.items()), isinstance(like, Mapping) and tree.keys() == like.keys()
     elif isinstance(tree, (list, tuple)):
-        parts = list(enumerate(tree))
+        parts, same = list(enumerate(tree)), isinstance(like, (list, tuple)) and len(tree) == len(like)
     else:
         _check_leaf(tree, rows, like, where)
         return
-    if like is not None:
-        same = isinstance(like, type(tree)) and (
-            tree.keys() == like.keys() if isinstance(tree, dict) else len(tree) == len(like)
-        )
-        if not same:
-            raise ValueError(f"{where} are built differently from the samples held so far: keep one structure")
+    if like is not None and not same:
+        raise ValueError(f"{where} are built differently from the samples held so far: keep one structure")
     for key, part in parts:
         check_rows(part, rows, like=None if like is None else like[key], where=f"{where}[{key!r}]")
 

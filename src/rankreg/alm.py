@@ -5,6 +5,8 @@ classes", NeurIPS 2021.
 """
 
 import math
+from collections.abc import Callable
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -73,7 +75,8 @@ class ALM(nn.Module):
 
     N, P: the batch's negatives and positives; δ: `delta`; μ: grows from `mu` by the factor `rho`, see `end_epoch`;
     λ_i: the multiplier of training sample i, named by ids in 0 … samples − 1. It starts at 0 and, in training
-    mode, grows by μ·q_i whenever sample i is seen. All of it is in `state_dict()`. With `critical`, a class index,
+    mode, grows by μ·q_i whenever sample i is seen. All of it is in `state_dict()`, in float64
+    whatever the module is cast to. With `critical`, a class index,
     the term takes logits (N, K) and class labels, and s is `critical_score`.
     """
 
@@ -135,6 +138,13 @@ class ALM(nn.Module):
         if self.epoch == 3 or (self.epoch > 3 and fell):
             self.mu.mul_(self.rho).clamp_(max=self.largest_mu)
         self.last_auc.fill_(validation_auc)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Follow `.to`, `.cuda` and `.cpu` to a device; in half precision μ would vanish, so the dtype stays."""
+        for name, values in self._buffers.items():
+            assert values is not None
+            self._buffers[name] = values.to(fn(values).device)
+        return self
 
     def _checked(self, ids: Tensor | None, labels: Tensor) -> Tensor:
         if ids is None:

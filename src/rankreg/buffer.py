@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from rankreg._checks import check_ids, check_scores
 from rankreg._names import look_up
-from rankreg._trees import check_rows, join_rows, map_rows
+from rankreg._trees import check_rows, join_rows, map_rows, plain
 
 Tree = TypeVar("Tree")
 PolicyName = Literal["dequeue-max", "dequeue-min", "fifo"]
@@ -35,17 +35,17 @@ class PositiveBuffer(nn.Module):
     in the paper, unless ids are given. `positive` is the label of a positive, for multi-class use.
 
     Inputs are a tensor or any nested dict, list or tuple of tensors whose first axis counts samples; they are kept
-    as given, so extend before augmenting. Contents, order and scores are in `state_dict()` and follow `.to(device)`
-    and the batch's device.
+    as given, so extend before augmenting. Contents, order and scores are in `state_dict()` and follow
+    `.to(device)` and the batch's device. On a GPU, `update` waits for the batch's labels.
 
     Reference: Mohammadi et al., CVPR 2023, section 3.5.
     """
 
     def __init__(self, capacity: int = 32, policy: PolicyName = "dequeue-max", *, positive: int = 1) -> None:
         super().__init__()
-        if capacity < 0:
-            raise ValueError(f"capacity must be at least 0, got {capacity}: 0 switches the buffer off")
-        self._leaving_order = look_up(POLICIES, policy, "policy")
+        if not isinstance(capacity, int) or capacity < 0:
+            raise ValueError(f"capacity must be a whole number of at least 0, got {capacity}: 0 switches it off")
+        look_up(POLICIES, policy, "policy")
         self.capacity, self.policy, self.positive = capacity, policy, positive
         self.inputs: Any = None
         self.scores = torch.empty(0)
@@ -122,7 +122,7 @@ class PositiveBuffer(nn.Module):
 
     def _staying(self, scores: Tensor, leaving: int) -> Tensor:
         """Indices, in order of entry, of all but the `leaving` first to go."""
-        keys = self._leaving_order(scores)
+        keys = POLICIES[self.policy](scores)
         order = keys.argsort(descending=True, stable=True)  # the older of two equals leaves first
         return order[leaving:].sort().values
 
@@ -140,7 +140,7 @@ class PositiveBuffer(nn.Module):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Everything that survives a step."""
-        return {"inputs": self.inputs, "scores": self.scores, "ids": self.ids}
+        return {"inputs": plain(self.inputs), "scores": self.scores, "ids": self.ids}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Hold exactly what the saved buffer held."""

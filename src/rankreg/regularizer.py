@@ -62,7 +62,8 @@ def rank_penalty(
     p: `penalty`; a: scores (N,), or their sigmoid with space="probability", less `margin` at the positives;
     P: the samples with label 1. Give `reach`, the largest shift any a_i gets when asking how ranks would change
     (in units of a), or `gamma`; without either, reach is 1. A batch without positives or without negatives gives
-    a zero that back-propagates zeros. The gradient is linear in the incoming one (docs/decisions/0002).
+    a zero that back-propagates zeros. The gradient is linear in the incoming one (docs/decisions/0002). In float32
+    a sigmoid is 1 from a score of 17 on: there, probabilities tie.
 
     Reference: Mohammadi et al., CVPR 2023, Eq. 4 and section 3.4.
     """
@@ -140,7 +141,10 @@ class RankReg(nn.Module):
 
     def extra_repr(self) -> str:
         width = f"gamma={self.gamma}" if self.gamma is not None else f"reach={self.reach or DEFAULT_REACH}"
-        return f"{self.penalty!r}, {width}, space={self.space!r}, margin={self.margin}, weight={self.weight}"
+        critical = "" if self.critical is None else f", critical={self.critical}"
+        return (
+            f"{self.penalty!r}, {width}, space={self.space!r}, margin={self.margin}, weight={self.weight}{critical}"
+        )
 
 
 def _check_width(reach: float | None, gamma: float | None) -> None:

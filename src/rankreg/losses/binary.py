@@ -38,10 +38,10 @@ def symmetric_focal(scores: Tensor, labels: Tensor, *, gamma: float = 0.5) -> Te
     Reference: Lin et al., "Focal loss for dense object detection", ICCV 2017, Eq. 4.
     """
     check_not_negative(gamma, "gamma", "0 gives plain cross-entropy")
-    wrongness = logsigmoid(
-        torch.where(labels == 1, -at_least_float32(scores), at_least_float32(scores))
-    )  # log(1 − p_y)
-    return (gamma * wrongness).exp() * binary_cross_entropy(scores, labels)
+    bce = binary_cross_entropy(scores, labels)
+    scores = at_least_float32(scores)
+    wrongness = logsigmoid(torch.where(labels == 1, -scores, scores))  # log(1 − p_y)
+    return (gamma * wrongness).exp() * bce
 
 
 def asymmetric_focal(scores: Tensor, labels: Tensor, *, gamma: float = 1.0) -> Tensor:
@@ -103,6 +103,8 @@ def ldam(
 
 def check_counts(counts: tuple[int, int]) -> tuple[int, int]:
     """The training set's numbers of negatives and positives, both at least one."""
+    if len(counts) != 2:
+        raise ValueError(f"counts must be (negatives, positives), two numbers, got {counts}")
     negatives, positives = counts
     if negatives < 1 or positives < 1:
         raise ValueError(f"counts must be (negatives, positives) of the training set, both ≥ 1, got {counts}")
