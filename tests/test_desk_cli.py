@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from rankreg.cli import main
+from rankreg.desk.words import number, share
 from rankreg.operating import certify, compare, monitor
 
 Run = Callable[..., tuple[int, str, str]]
@@ -53,6 +54,13 @@ def table(tmp_path: Path) -> pd.DataFrame:
     return frame
 
 
+def result_of(out: str) -> dict[str, object]:
+    """What a command found, without how it read the labels."""
+    found: dict[str, object] = json.loads(out)
+    assert found.pop("labels")
+    return found
+
+
 COLUMNS = ("--label", "truth", "--score", "model output")
 
 
@@ -60,7 +68,7 @@ def test_certify_prints_what_the_function_returns(run: Run, table: pd.DataFrame)
     status, out, _ = run("certify", "scores.csv", *COLUMNS, "--prevalence", "0.006", "--json")
     expected = certify(table["truth"], table["model output"], prevalence=0.006)
     assert status == 0
-    assert json.loads(out) == expected.to_dict()
+    assert result_of(out) == expected.to_dict()
 
 
 def test_certify_speaks_plainly(run: Run, table: pd.DataFrame) -> None:
@@ -84,6 +92,49 @@ def test_certify_by_group_and_for_several_targets(run: Run, table: pd.DataFrame)
     assert "in every group" in out
     _, out, _ = run("certify", "scores.csv", *COLUMNS, "--tpr", "0.9", "--tpr", "0.98", "--json")
     assert [point["tpr"] for point in json.loads(out)["points"]] == [0.98, 0.9]
+
+
+@pytest.mark.parametrize("width", ["60", "80", "200"])
+def test_long_group_names_hide_no_number(
+    run: Run, table: pd.DataFrame, width: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    names = table["sex"].map(
+        {"f": "a hospital whose name is quite long", "m": "another hospital, with a longer name"}
+    )
+    table.assign(site=names).to_csv("sites.csv", index=False)
+    arguments = ("certify", "sites.csv", *COLUMNS, "--group", "site", "--tpr", "0.95")
+    found, out = json.loads(run(*arguments, "--json")[1]), run(*arguments)[1]
+    for name, point in found["points"].items():
+        for text in (
+            name,
+            f"{point['positives']:,}",
+            repr(point["threshold"]),
+            share(point["recall"]),
+            share(point["fpr"]),
+            share(point["fpr_at_most"], up=True),
+            number(point["alarms_per_1000"]),
+        ):
+            assert text in out
+
+
+def test_it_is_said_how_labels_were_read(run: Run, table: pd.DataFrame) -> None:
+    arguments = ("certify", "scores.csv", "--score", "model output", "--label", "answer", "--positive", "yes")
+    assert "yes → positive (400), no → negative (1,600)" in run(*arguments)[1]
+    read = {"column": "answer", "positive": "yes", "positives": 400, "others": ["no"], "negatives": 1600}
+    assert json.loads(run(*arguments, "--json")[1])["labels"] == read
+
+
+@pytest.mark.parametrize(("odd", "positive"), [("Yes ", "yes"), ("YES", "yes"), ("1.0", "1"), (" 1", "1")])
+def test_labels_that_look_like_the_positive_one_are_not_taken_for_negatives(
+    run: Run, odd: str, positive: str
+) -> None:
+    rows = f"{positive},1\n" * 200 + f"{odd},2\n" + "no,0\n" * 9
+    status, out, error = run(
+        "certify", write("y,s\n" + rows), "--label", "y", "--score", "s", "--positive", positive
+    )
+    assert (status, out) == (2, "")
+    assert f"{odd!r} beside {positive!r}" in error
 
 
 @pytest.mark.parametrize(("column", "value"), [("answer", "yes"), ("class", "2"), ("class", "2.0"), ("truth", "1")])
@@ -131,7 +182,7 @@ def test_compare_matches_by_id(run: Run, table: pd.DataFrame) -> None:
     arguments = ("compare", "scores.csv", "other.csv", *COLUMNS, "--score-b", "other", "--tpr", "0.9")
     _, out, _ = run(*arguments, "--id", "sample no", "--json")
     matched = other.set_index("sample no").loc[table["sample no"], "other"]
-    assert json.loads(out) == compare(table["truth"], table["model output"], matched, tpr=0.9).to_dict()
+    assert result_of(out) == compare(table["truth"], table["model output"], matched, tpr=0.9).to_dict()
     _, out, _ = run(*arguments, "--id", "sample no")
     assert "scores.csv is better than other.csv" in out
     status, _, error = run(*arguments)
@@ -152,7 +203,7 @@ def test_monitor_follows_time_and_warns(run: Run, table: pd.DataFrame) -> None:
     arguments = ("monitor", "scores.csv", *COLUMNS, "--threshold", "1.0", "--time", "when")
     in_order = table[table["truth"] == 1].sort_values("when")["model output"]
     watch = monitor(in_order, threshold=1.0)
-    assert json.loads(run(*arguments, "--json")[1]) == watch.to_dict()
+    assert result_of(run(*arguments, "--json")[1]) == watch.to_dict()
     _, out, _ = run(*arguments)
     assert f"ALARM: the recall is below 98 %; known since confirmed positive {watch.alarm_at}" in out
     assert "rarely confirmed" in " ".join(out.split())
@@ -164,7 +215,7 @@ def test_a_saved_point_is_monitored_and_recertified(run: Run, table: pd.DataFram
     assert (json.loads(out)["tpr"], json.loads(out)["alarm_at"]) == (0.9, None)
     _, out, _ = run("recertify", "scores.csv", *COLUMNS, "--point", "point.json", "--json")
     found = json.loads(out)
-    assert found["point"] == json.loads(Path("point.json").read_text())
+    assert found["point"] == result_of(Path("point.json").read_text())
     assert found["recall"]["estimate"] == found["point"]["recall"]
     _, out, _ = run("recertify", "scores.csv", *COLUMNS, "--point", "point.json")
     assert "Verdict" in out

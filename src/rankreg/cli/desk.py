@@ -67,16 +67,17 @@ def certify(
             by_group,
             as_json,
             desk.point_lines(by_group.everyone, where=" in every group"),
+            rows,
             desk.group_table(by_group),
         )
     elif len(targets) > 1:
         several = operating.certify_targets(labels, rows.scores, tprs=targets, **settings)
         lines = [line for point in several.points for line in [*desk.point_lines(point), ("", "")]]
-        _show(several, as_json, lines)
+        _show(several, as_json, lines, rows)
     else:
         costs = None if cost_miss is None or cost_alarm is None else operating.Costs(cost_miss, cost_alarm)
         point = operating.certify(labels, rows.scores, tpr=targets[0], costs=costs, **settings)
-        _show(point, as_json, desk.point_lines(point))
+        _show(point, as_json, desk.point_lines(point), rows)
 
 
 def compare(
@@ -115,7 +116,7 @@ def compare(
     found = operating.compare(labels, scores_a, scores_b, tpr=tpr, confidence=confidence, draws=draws, seed=seed)
     same = a.name == b.name
     names = (score, score_b) if same and score_b else ("a", "b") if same else (a.name, b.name)
-    _show(found, as_json, desk.comparison_lines(found, names))
+    _show(found, as_json, desk.comparison_lines(found, names), first)
 
 
 def monitor(
@@ -144,7 +145,7 @@ def monitor(
     rows = _read(file, desk.Columns(score, label, positive, time=time))
     scores = rows.scores if rows.labels is None else rows.scores[rows.labels == 1]
     watch = operating.monitor(scores, threshold=deployed, tpr=promised, level=level, verified_below=verified_below)
-    _show(watch, as_json, desk.watch_lines(watch))
+    _show(watch, as_json, desk.watch_lines(watch), rows)
 
 
 def recertify(
@@ -167,7 +168,7 @@ def recertify(
     found = operating.recertify(
         rows.labelled(), rows.scores, threshold=deployed, tpr=promised, confidence=sure, prevalence=prevalence
     )
-    _show(found, as_json, desk.recertification_lines(found))
+    _show(found, as_json, desk.recertification_lines(found), rows)
 
 
 def _deployed(
@@ -204,8 +205,14 @@ def _waiting(text: str) -> Iterator[None]:
 
 
 def _show(
-    record: Any, as_json: bool, lines: Iterable[tuple[str, str]], table: list[tuple[str, ...]] | None = None
+    record: Any,
+    as_json: bool,
+    lines: Iterable[tuple[str, str]],
+    rows: Any,
+    table: list[tuple[str, ...]] | None = None,
 ) -> None:
+    """Print a result, and how the labels were read."""
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -213,16 +220,28 @@ def _show(
     from rankreg import desk
 
     if as_json:
-        typer.echo(desk.to_json(record.to_dict()))
+        typer.echo(desk.to_json(record.to_dict() | {"labels": desk.labels_record(rows.reading)}))
         return
     console = Console(highlight=False)
     if table is not None:
-        grid = Table(box=None, pad_edge=False)
-        for heading, *cells in zip(*table, strict=True):
-            grid.add_column(heading, min_width=max(map(len, cells)))  # a threshold cut short guarantees nothing
-        for row in table[1:]:
-            grid.add_row(*map(Text, row))
-        console.print(grid, "")
+        widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
+        if sum(widths) + len(widths) <= console.width:
+            grid = Table(box=None, pad_edge=False)
+            for heading, width in zip(table[0], widths, strict=True):
+                grid.add_column(Text(heading), min_width=width)
+            for row in table[1:]:
+                grid.add_row(*map(Text, row))
+            console.print(grid, "")
+        else:  # a table that is cropped loses numbers: one block per row
+            for row in table[1:]:
+                _print_lines(console, [*zip(table[0], row, strict=True), ("", "")])
+    _print_lines(console, [desk.labels_line(rows.reading), *lines])
+
+
+def _print_lines(console: Any, lines: Iterable[tuple[str, str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")

@@ -2,13 +2,23 @@
 
 from rankreg.desk.reading import Columns, Rows, read
 from rankreg.desk.saving import saved_point, to_json
-from rankreg.desk.words import comparison_lines, group_table, point_lines, recertification_lines, watch_lines
+from rankreg.desk.words import (
+    comparison_lines,
+    group_table,
+    labels_line,
+    labels_record,
+    point_lines,
+    recertification_lines,
+    watch_lines,
+)
 
 __all__ = [
     "Columns",
     "Rows",
     "comparison_lines",
     "group_table",
+    "labels_line",
+    "labels_record",
     "point_lines",
     "read",
     "recertification_lines",

@@ -30,6 +30,9 @@ MISSING = [
 ]  # in a score column; a label may be "None"
 
 
+SOME = 20  # values of a label to name; a column may hold thousands
+
+
 @dataclass(frozen=True)
 class Columns:
     """Which columns of a file hold what, and which label value is the critical one."""
@@ -47,6 +50,17 @@ class Columns:
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How the labels were read: the critical value, some of the others, and how many rows have either."""
+
+    column: str
+    positive: str
+    positives: int
+    others: tuple[str, ...]
+    negatives: int
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """The columns of a score file as arrays, one entry per row."""
@@ -56,6 +70,7 @@ class Rows:
     ids: NDArray[Any] | None = None
     groups: NDArray[np.integer] | None = None
     group_names: tuple[str, ...] = ()
+    reading: Reading | None = None
 
     def labelled(self) -> NDArray[np.int64]:
         """The labels, which must have been read."""
@@ -75,7 +90,10 @@ def read(path: Path, columns: Columns) -> Rows:
     if not len(table):
         raise ValueError(f"{path} has a header but no rows")
     scores = _numbers(table[columns.score], path)
-    labels = None if columns.label is None else _labels(table[columns.label], path, columns.positive)
+    labels, reading = None, None
+    if columns.label is not None:
+        labels = _labels(table[columns.label], path, columns.positive)
+        reading = _reading(table[columns.label], labels)
     ids = None
     if columns.id is not None:
         _refuse_missing(table[columns.id], path, columns.id)
@@ -87,10 +105,11 @@ def read(path: Path, columns: Columns) -> Rows:
         None if ids is None else ids[order],
     )
     if columns.group is None:
-        return Rows(scores, labels, ids)
+        return Rows(scores, labels, ids, reading=reading)
     _refuse_missing(table[columns.group], path, columns.group)
     groups = table[columns.group].astype(str).astype("category")
-    return Rows(scores, labels, ids, groups.cat.codes.to_numpy()[order], tuple(groups.cat.categories))
+    names = tuple(groups.cat.categories)
+    return Rows(scores, labels, ids, groups.cat.codes.to_numpy()[order], names, reading)
 
 
 def _read_csv(path: Path, columns: Columns) -> pd.DataFrame:
@@ -197,7 +216,25 @@ def _labels(column: "pd.Series[Any]", path: Path, positive: str | None) -> NDArr
         chosen = column == _number(positive)
     if not chosen.any():
         raise ValueError(f"{path}: no row has {column.name} = {positive!r}; the column holds {_some(column)}")
+    alike = [repr(str(value)) for value in pd.unique(column[~chosen]) if _alike(str(value), positive)]
+    if alike:
+        raise ValueError(
+            f"{path}: column {str(column.name)!r} holds {', '.join(alike[:5])} beside {positive!r}: they look like the"
+            " same label, yet would count as negatives; write them alike"
+        )
     return chosen.to_numpy(dtype=bool).astype(np.int64)
+
+
+def _alike(value: str, positive: str) -> bool:
+    """Whether two labels differ by spaces, by case, or as 1 does from 1.0."""
+    return value.strip().casefold() == positive.strip().casefold() or _number(value) == _number(positive)
+
+
+def _reading(column: "pd.Series[Any]", labels: NDArray[np.int64]) -> Reading:
+    chosen = labels == 1
+    positive, others = (list(map(str, pd.unique(column[which])[:SOME])) for which in (chosen, ~chosen))
+    count = int(np.count_nonzero(chosen))
+    return Reading(str(column.name), positive[0] if positive else "", count, tuple(others), len(labels) - count)
 
 
 def _number(text: str) -> float:

@@ -1,10 +1,35 @@
 """Results as sentences that a clinician or a fraud lead can read. Bounds are rounded to the safe side."""
 
+from dataclasses import asdict
 from math import ceil, floor, isfinite, log10
+from typing import Any
 
+from rankreg.desk.reading import Reading
 from rankreg.operating import Comparison, Difference, GroupPoints, OperatingPoint, Recertification, Watch, percent
 
 Lines = list[tuple[str, str]]
+EVERY_ROW = "every row is taken as a confirmed positive"
+
+
+def labels_line(reading: Reading | None) -> tuple[str, str]:
+    """How the labels of a file were read, and how many rows have which."""
+    if reading is None:
+        return "Labels", f"{EVERY_ROW}; if the file holds others too, name the column of labels with --label"
+    others = ", ".join(reading.others[:5]) + (", …" if len(reading.others) > 5 else "")
+    said = [
+        f"{values} → {name} ({count:,})"
+        for values, name, count in (
+            (reading.positive, "positive", reading.positives),
+            (others, "negative", reading.negatives),
+        )
+        if count
+    ]
+    return "Labels", ", ".join(said)
+
+
+def labels_record(reading: Reading | None) -> dict[str, Any]:
+    """The same for JSON."""
+    return {"read_as": EVERY_ROW} if reading is None else asdict(reading)
 
 
 def point_lines(point: OperatingPoint, where: str = "") -> Lines:
