@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rankreg.bundle import Threshold
 from rankreg.cli import main
 from rankreg.desk.words import number, share
+from rankreg.fit.summary import _price
 from rankreg.operating import certify, compare, monitor
 
 Run = Callable[..., tuple[int, str, str]]
@@ -184,9 +186,59 @@ def test_compare_matches_by_id(run: Run, table: pd.DataFrame) -> None:
     matched = other.set_index("sample no").loc[table["sample no"], "other"]
     assert result_of(out) == compare(table["truth"], table["model output"], matched, tpr=0.9).to_dict()
     _, out, _ = run(*arguments, "--id", "sample no")
-    assert "scores.csv is better than other.csv" in out
+    assert "By FPR at 90 % TPR, scores.csv is better than other.csv" in out
+    assert "By AUC, scores.csv is better than other.csv" in out
+    assert "Beware" not in out
     status, _, error = run(*arguments)
     assert (status, "name the column of sample ids with --id" in error) == (2, True)
+
+
+def test_compare_refuses_equal_scores(run: Run, table: pd.DataFrame) -> None:
+    table.assign(same=0.5).to_csv("same.csv", index=False)
+    status, out, error = run("compare", "scores.csv", "same.csv", *COLUMNS, "--score-b", "same")
+    assert (status, out) == (2, "")
+    assert "second model: all 2000 scores equal 0.5" in error
+
+
+def test_compare_warns_of_too_few_positives_and_never_says_that_p_is_zero(run: Run) -> None:
+    generator, labels = np.random.default_rng(3), np.repeat([1, 0], [40, 4000])
+    good, bad = labels + 1e-3 * generator.random(4040), generator.random(4040) - labels
+    pd.DataFrame({"y": labels, "good": good, "bad": bad}).to_csv("both.csv", index=False)
+    arguments = ("compare", "both.csv", "both.csv", "--label", "y", "--score", "good", "--score-b", "bad")
+    _, out, _ = run(*arguments)
+    assert "40 positives leave room for less than one miss at 98 % TPR" in " ".join(out.split())
+    assert "p < 1e-300" in out
+
+
+def test_targets_hold_together_and_each_bound_says_how_sure_it_is(run: Run, table: pd.DataFrame) -> None:
+    _, out, _ = run("certify", "scores.csv", *COLUMNS, "--tpr", "0.9", "--tpr", "0.98")
+    assert "all 2 recalls hold together, 95 % sure" in out
+    assert out.count("(97.46 % sure)") == 2  # √0.95, rounded down
+    assert out.count("(92.46 % sure)") == 4
+
+
+def test_no_price_is_named_where_there_is_none(run: Run) -> None:
+    rows = "1,1\n" * 390 + "1,0.5\n" * 2 + "0,0\n" * 300 + "0,1\n" * 9
+    _, out, _ = run("certify", write("y,s\n" + rows), "--label", "y", "--score", "s")
+    assert "no price: the usual threshold is the same one" in " ".join(out.split())
+    rows = "1,1\n" * 390 + "1,0.5\n" * 7 + "0,0\n" * 300 + "0,0.7\n" * 9
+    _, out, _ = run("certify", write("y,s\n" + rows), "--label", "y", "--score", "s")
+    assert "the usual threshold 1.0, which falls short of 98 % with a chance of at most" in " ".join(out.split())
+
+
+def test_a_fit_names_no_price_either_where_there_is_none() -> None:
+    labels, scores = np.repeat([1, 0], [392, 300]), np.repeat([1.0, 0.5, 0.0], [390, 2, 300])
+    for values, said in ((scores, "the same one"), (np.where(np.arange(692) < 4, 0.5, scores), "at most")):
+        point = certify(labels, values)
+        saved = Threshold(
+            value=point.threshold,
+            tpr=0.98,
+            confidence=0.95,
+            certified=True,
+            calibration_positives=392,
+            certificate=point.to_dict(),
+        )
+        assert said in _price(saved)[0][1]
 
 
 def test_compare_refuses_other_samples(run: Run, table: pd.DataFrame) -> None:

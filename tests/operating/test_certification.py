@@ -138,6 +138,14 @@ def test_scaling_and_shifting_scores_moves_the_threshold_along() -> None:
     assert (moved.fpr, moved.recall) == (point.fpr, point.recall)
 
 
+def test_ties_at_the_usual_threshold_are_noted() -> None:
+    labels, scores = two_classes(600, 900)
+    assert not certify(labels, scores).uncertified.tied
+    point = certify(labels, np.round(scores))
+    usual = np.count_nonzero(np.round(scores)[labels == 1] == point.uncertified.threshold)
+    assert (usual > 1, point.uncertified.tied) == (True, True)
+
+
 def test_a_point_is_json() -> None:
     labels, scores = two_classes(200, 500)
     for found in (
@@ -254,8 +262,11 @@ def test_a_group_that_cannot_be_certified_is_named() -> None:
     labels, scores = two_classes(600, 900)
     few = np.where(np.arange(1500) < 20, "small", "large")
     few[-1] = "small"
-    with pytest.raises(NotEnoughPositives, match="20 positives in group 'small'"):
+    with pytest.raises(
+        NotEnoughPositives, match="20 positives in group 'small' are too few .* 97.4679 %"
+    ) as caught:
         certify_groups(labels, scores, few)
+    assert "which each of 2 groups needs for 95 % in all of them together" in str(caught.value)
     few[-1] = "large"
     with pytest.raises(ValueError, match="group 'small' has no negatives"):
         certify_groups(labels, scores, few)

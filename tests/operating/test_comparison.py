@@ -49,6 +49,30 @@ def test_the_level_holds_where_the_tpr_leaves_room_for_less_than_one_miss() -> N
     assert rejections(40, 400, 0.98, 0.5, 400)[0] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
 
 
+def test_with_less_than_one_expected_miss_the_interval_covers_less_than_it_says_and_warns() -> None:
+    generator, held, rounds = np.random.default_rng(15), 0, 400
+    rates = stats.norm.sf(np.array([2.5, 1.5]) + stats.norm.ppf(0.02))
+    for seed in range(rounds):
+        labels, a, b = two_models(20, 300, (2.5, 1.5), 0.7, generator)
+        found = compare(labels, a, b, tpr=0.98, draws=300, seed=seed)
+        held += found.fpr.low <= rates[0] - rates[1] <= found.fpr.high
+    assert 0.88 <= held / rounds <= 0.94  # 90 % in 20 times as many rounds, not the nominal 95 %
+    assert found.warning is not None
+    assert "50 or more are needed" in found.warning
+
+
+def test_one_expected_miss_needs_no_warning() -> None:
+    labels, a, b = two_models(50, 300, (2.5, 1.5), 0.7, np.random.default_rng(15))
+    assert compare(labels, a, b, tpr=0.98, draws=100).warning is None
+    assert compare(labels[1:], a[1:], b[1:], tpr=0.98, draws=100).warning is not None
+
+
+def test_scores_that_are_all_equal_are_refused() -> None:
+    labels, a, _ = two_models(50, 300, (2.5, 1.5), 0.7, np.random.default_rng(15))
+    with pytest.raises(ValueError, match="second model: all 350 scores equal 0.5"):
+        compare(labels, a, np.full(350, 0.5))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("positives", "tpr", "shifts"), [(100, 0.95, (3.0, 2.0)), (200, 0.98, (3.0, 4.0))])
 def test_the_interval_covers_a_true_difference(positives: int, tpr: float, shifts: tuple[float, float]) -> None:

@@ -1,5 +1,7 @@
 """Order statistics and Clopper–Pearson, against SciPy's distributions and brute force."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -56,6 +58,17 @@ def test_the_error_names_a_tpr_that_can_be_certified() -> None:
         certify(labels, scores)
     assert isinstance(caught.value, ValueError)
     assert certify(labels, scores, tpr=0.86).threshold == 0.0
+
+
+@pytest.mark.parametrize(
+    ("positives", "said"),
+    [
+        (0, "no positives are too few to certify a TPR of 98 % with 95 % confidence: 149 are needed"),
+        (1, "1 positive is too few .* 149 are needed; the highest TPR 1 can certify is 5.0 %"),
+    ],
+)
+def test_the_error_counts_as_people_do(positives: int, said: str) -> None:
+    assert re.fullmatch(said, str(NotEnoughPositives(positives, 0.98, 0.95)))
 
 
 def test_one_positive_certifies_ten_per_cent_at_ninety() -> None:

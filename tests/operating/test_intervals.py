@@ -1,5 +1,7 @@
 """Intervals cover as stated; DeLong against a published table and against its definition."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from rankreg.metrics import fpr_at_tpr
-from rankreg.operating import auc_interval, fpr_at_tpr_interval
+from rankreg.operating import Interval, auc_interval, fpr_at_tpr_interval
 from rankreg.operating.delong import aucs
 
 
@@ -77,6 +79,12 @@ def test_the_auc_interval_covers_as_stated() -> None:
         found = auc_interval(labels, generator.standard_normal(380) + labels)
         missed += not found.low <= truth <= found.high
     assert missed / draws == pytest.approx(0.05, abs=0.02)
+
+
+@pytest.mark.parametrize("interval", [auc_interval, fpr_at_tpr_interval])
+def test_scores_that_are_all_equal_are_refused(interval: Callable[..., Interval]) -> None:
+    with pytest.raises(ValueError, match="all 30 scores equal 3.0"):
+        interval([1] * 10 + [0] * 20, [3.0] * 30)
 
 
 def test_a_single_positive_has_no_variance() -> None:

@@ -69,6 +69,16 @@ def test_every_setting_of_the_sliders_is_what_certify_returns(positives: int, ne
         assert found["fpr_at_least"] == lower_bound(int(found["false"] or 0), negatives, sure)
 
 
+@pytest.mark.parametrize(("low", "same"), [(2, True), (7, False)])
+def test_a_price_is_named_only_where_the_usual_threshold_is_another(low: int, same: bool) -> None:
+    labels = np.repeat([1, 0], [390 + low, 300])
+    model = Model("a", labels, np.repeat([1.0, 0.5, 0.0, 0.7], [390, low, 291, 9]))
+    stops = Stops.around([0.98], 0.95, 0.01)
+    setting = Setting(stops.fixed_tprs[0], stops.fixed_confidence, stops.fixed_prevalence)
+    found = looked_up(model, stops, ranks_for(390 + low, stops), setting)
+    assert (found["same"], found["at_most_if_tied"]) == (same, "at most ")
+
+
 def test_targets_fixed_together_hold_together() -> None:
     model = made_model("a", 700, 900)
     stops = Stops.around([0.98, 0.9, 0.95], 0.9, 0.1)

@@ -72,8 +72,7 @@ def certify(
         )
     elif len(targets) > 1:
         several = operating.certify_targets(labels, rows.scores, tprs=targets, **settings)
-        lines = [line for point in several.points for line in [*desk.point_lines(point), ("", "")]]
-        _show(several, as_json, lines, rows)
+        _show(several, as_json, desk.target_lines(several), rows)
     else:
         costs = None if cost_miss is None or cost_alarm is None else operating.Costs(cost_miss, cost_alarm)
         point = operating.certify(labels, rows.scores, tpr=targets[0], costs=costs, **settings)

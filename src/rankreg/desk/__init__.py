@@ -9,6 +9,7 @@ from rankreg.desk.words import (
     labels_record,
     point_lines,
     recertification_lines,
+    target_lines,
     watch_lines,
 )
 
@@ -23,6 +24,7 @@ __all__ = [
     "read",
     "recertification_lines",
     "saved_point",
+    "target_lines",
     "to_json",
     "watch_lines",
 ]

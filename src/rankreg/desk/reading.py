@@ -219,8 +219,8 @@ def _labels(column: "pd.Series[Any]", path: Path, positive: str | None) -> NDArr
     alike = [repr(str(value)) for value in pd.unique(column[~chosen]) if _alike(str(value), positive)]
     if alike:
         raise ValueError(
-            f"{path}: column {str(column.name)!r} holds {', '.join(alike[:5])} beside {positive!r}: they look like the"
-            " same label, yet would count as negatives; write them alike"
+            f"{path}: column {str(column.name)!r} holds {', '.join(alike[:5])} beside {positive!r}: they look like"
+            " the same label, yet would count as negatives; write them alike"
         )
     return chosen.to_numpy(dtype=bool).astype(np.int64)
 

@@ -5,7 +5,16 @@ from math import ceil, floor, isfinite, log10
 from typing import Any
 
 from rankreg.desk.reading import Reading
-from rankreg.operating import Comparison, Difference, GroupPoints, OperatingPoint, Recertification, Watch, percent
+from rankreg.operating import (
+    Comparison,
+    Difference,
+    GroupPoints,
+    OperatingPoint,
+    Recertification,
+    TargetPoints,
+    Watch,
+    percent,
+)
 
 Lines = list[tuple[str, str]]
 EVERY_ROW = "every row is taken as a confirmed positive"
@@ -34,7 +43,8 @@ def labels_record(reading: Reading | None) -> dict[str, Any]:
 
 def point_lines(point: OperatingPoint, where: str = "") -> Lines:
     """An operating point, one heading and one sentence a line; where: whom the recall holds for."""
-    sure, both_sure = percent(point.confidence), percent(max(0.0, 2 * point.confidence - 1))
+    sure, fpr_sure = percent(point.confidence), _sure(point.fpr_confidence)
+    both_sure = _sure(max(0.0, point.confidence + point.fpr_confidence - 1))
     missed = round((1 - point.recall) * point.positives)
     rest = f"{missed:,} of {point.positives:,} positives score lower"
     prevalence = percent(point.prevalence) if point.prevalence_given else share(point.prevalence)
@@ -44,7 +54,7 @@ def point_lines(point: OperatingPoint, where: str = "") -> Lines:
         ("Recall", f"at least {percent(point.tpr)}{where}, {sure} sure; here {share(point.recall)} ({rest})"),
         (
             "False alarms",
-            f"{share(point.fpr)} of the negatives here, at most {share(point.fpr_at_most, up=True)} ({sure} sure)",
+            f"{share(point.fpr)} of the negatives here, at most {share(point.fpr_at_most, up=True)} ({fpr_sure} sure)",
         ),
         (
             "Alarms",
@@ -73,6 +83,12 @@ def point_lines(point: OperatingPoint, where: str = "") -> Lines:
     return lines
 
 
+def target_lines(found: TargetPoints) -> Lines:
+    """Points for several TPRs, and that they hold together."""
+    together = f"all {len(found.points)} recalls hold together, {percent(found.confidence)} sure"
+    return [("Targets", together), *(line for point in found.points for line in [("", ""), *point_lines(point)])]
+
+
 def group_table(found: GroupPoints) -> list[tuple[str, ...]]:
     """A header and one row per group, and one for the threshold that serves all."""
     rows: list[tuple[str, ...]] = [
@@ -95,20 +111,21 @@ def group_table(found: GroupPoints) -> list[tuple[str, ...]]:
 
 def comparison_lines(found: Comparison, names: tuple[str, str]) -> Lines:
     """Two models compared: a verdict each on false alarms and on AUC."""
-    worse_if_higher = _verdict(found.fpr, found.confidence, names, lower_wins=True)
-    return [
+    yardstick = f"FPR at {percent(found.tpr)} TPR"
+    lines = [
         ("Samples", f"{found.positives:,} positives and {found.negatives:,} negatives, scored by both models"),
-        (f"FPR at {percent(found.tpr)} TPR", _difference(found.fpr, found.confidence, names)),
-        ("", worse_if_higher),
+        (yardstick, _difference(found.fpr, found.confidence, names)),
+        ("", _verdict(found.fpr, found.confidence, names, yardstick, lower_wins=True)),
         ("AUC", _difference(found.auc, found.confidence, names)),
-        ("", _verdict(found.auc, found.confidence, names, lower_wins=False)),
+        ("", _verdict(found.auc, found.confidence, names, "AUC", lower_wins=False)),
     ]
+    return lines if found.warning is None else [*lines, ("Beware", found.warning)]
 
 
 def watch_lines(watch: Watch) -> Lines:
     """What the monitor found."""
     if watch.alarm_at is None:
-        verdict = f"no alarm: nothing rules out a recall of {percent(watch.tpr)} yet"
+        verdict = f"No alarm: nothing rules out a recall of {percent(watch.tpr)} yet"
     else:
         verdict = (
             f"ALARM: the recall is below {percent(watch.tpr)}; known since confirmed positive {watch.alarm_at:,}"
@@ -167,6 +184,11 @@ def number(value: float, *, up: bool | None = None) -> str:
     return f"{scaled / 10**digits:,.{digits}f}"
 
 
+def _sure(confidence: float) -> str:
+    """A confidence, rounded down to a hundredth of a per cent."""
+    return percent(floor(10_000 * confidence + 1e-6) / 10_000)
+
+
 def _npv(point: OperatingPoint, sure: str) -> str:
     if point.npv is None:
         return "undefined: every sample raises an alarm"
@@ -180,9 +202,12 @@ def _npv(point: OperatingPoint, sure: str) -> str:
 
 def _price(point: OperatingPoint) -> str:
     usual = point.uncertified
+    if usual.threshold == point.threshold:
+        return "no price: the usual threshold is the same one"
+    chance = ("at most " if usual.tied else "") + share(usual.shortfall_risk)
     return (
         f"{number(point.extra_alarms_per_1000)} more alarms per 1,000 than the usual threshold {usual.threshold!r},"
-        f" which falls short of {percent(point.tpr)} with a chance of {share(usual.shortfall_risk)}"
+        f" which falls short of {percent(point.tpr)} with a chance of {chance}"
     )
 
 
@@ -193,12 +218,19 @@ def _difference(found: Difference, confidence: float, names: tuple[str, str]) ->
     ]
     return (
         f"{names[0]} {share(found.a)}, {names[1]} {share(found.b)}: {signed[0]} points,"
-        f" {percent(confidence)} interval {signed[1]} to {signed[2]}, p = {found.p_value:.2g}"
+        f" {percent(confidence)} interval {signed[1]} to {signed[2]}, {_p(found.p_value)}"
     )
 
 
-def _verdict(found: Difference, confidence: float, names: tuple[str, str], *, lower_wins: bool) -> str:
+def _p(value: float) -> str:
+    return f"p = {value:.2g}" if value >= 1e-300 else "p < 1e-300"  # a chance is never 0; the computer's may be
+
+
+def _verdict(
+    found: Difference, confidence: float, names: tuple[str, str], yardstick: str, *, lower_wins: bool
+) -> str:
     if not found.significant(confidence):
-        return f"no difference shown: {names[0]} may be better or worse by as much as the interval says"
+        return f"By {yardstick}, no difference shown: {names[0]} may be better or worse by as much as the interval"
     first_wins = (found.difference < 0) == lower_wins
-    return f"{names[0] if first_wins else names[1]} is better than {names[1] if first_wins else names[0]}"
+    better, worse = names if first_wins else names[::-1]
+    return f"By {yardstick}, {better} is better than {worse}"

@@ -45,12 +45,15 @@ def _price(threshold: Threshold) -> Lines:
     if threshold.certificate is None:
         return []
     extra, usual = threshold.certificate["extra_alarms_per_1000"], threshold.certificate["uncertified"]
-    risk = 100 * usual["shortfall_risk"]
+    if usual["threshold"] == threshold.certificate["threshold"]:
+        return [("Price", "no price: the threshold without guarantee is the same one")]
+    at_most = "at most " if usual.get("tied") else ""  # cards written before ties were noted lack it
+    risk = f"{at_most}{100 * usual['shortfall_risk']:.0f} %"
     return [
         (
             "Price",
             f"{extra:.0f} more alarms per 1,000 than at {usual['threshold']:.6g}, the threshold without guarantee,"
-            f" which catches less than {percent(threshold.tpr)} with a chance of {risk:.0f} %",
+            f" which catches less than {percent(threshold.tpr)} with a chance of {risk}",
         )
     ]
 

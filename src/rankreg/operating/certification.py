@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankreg.operating._records import Record, check_confidence, check_target
-from rankreg.operating.exact import NotEnoughPositives, certified_rank
+from rankreg.operating.exact import NotEnoughPositives, certified_rank, percent
 from rankreg.operating.joint import independent_share, joint_ranks
 from rankreg.operating.points import Costs, OperatingPoint, Sample, point_at
 
@@ -127,7 +127,7 @@ def certify_groups(
         chosen = members == value
         name = str(value) if names is None else names[int(value)]
         parts[name] = Sample(sample.positive[chosen], sample.scores[chosen])
-    _check_groups(parts, tpr, each)
+    _check_groups(parts, tpr, each, confidence)
     settings: dict[str, Any] = {"tpr": tpr, "fpr_confidence": each, "prevalence": prevalence}
     points = {
         name: point_at(part, certified_rank(len(part.positives), tpr, each), confidence=each, **settings)
@@ -147,12 +147,12 @@ def _rank(positives: int, tpr: float, confidence: float) -> int:
     return rank
 
 
-def _check_groups(parts: dict[str, Sample], tpr: float, confidence: float) -> None:
+def _check_groups(parts: dict[str, Sample], tpr: float, each: float, together: float) -> None:
     """Every group has negatives and enough positives; the message names the group furthest from it."""
     for name, part in parts.items():
         if not len(part.negatives):
             raise ValueError(f"group {name!r} has no negatives: its false alarms are undefined; drop or merge it")
     name, part = min(parts.items(), key=lambda item: len(item[1].positives))
-    if not certified_rank(len(part.positives), tpr, confidence):
-        where = f" in group {name!r} (of {len(parts)} groups, certified together)"
-        raise NotEnoughPositives(len(part.positives), tpr, confidence, where)
+    if not certified_rank(len(part.positives), tpr, each):
+        shared = f", which each of {len(parts)} groups needs for {percent(together)} in all of them together"
+        raise NotEnoughPositives(len(part.positives), tpr, each, f" in group {name!r}", shared)

@@ -1,15 +1,18 @@
 """Is the new model really better? Two models on the same samples."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from rankreg.metrics import check_binary, fpr_at_tpr
+from rankreg.metrics import Bools, Floats, fpr_at_tpr
 from rankreg.operating._bootstrap import fpr_differences
 from rankreg.operating._records import Record, check_confidence, check_target
 from rankreg.operating.delong import aucs
+from rankreg.operating.exact import percent
+from rankreg.operating.points import Sample
 from rankreg.scores import Scores
 
 
@@ -31,7 +34,10 @@ class Difference(Record):
 
 @dataclass(frozen=True)
 class Comparison(Record):
-    """Models a and b on the same samples: FPR at the TPR (lower is better) and AUC (higher is better)."""
+    """Models a and b on the same samples: FPR at the TPR (lower is better) and AUC (higher is better).
+
+    warning: what limits the FPR interval where positives · (1 − tpr) < 1, otherwise None.
+    """
 
     tpr: float
     confidence: float
@@ -41,6 +47,7 @@ class Comparison(Record):
     auc: Difference
     draws: int
     seed: int
+    warning: str | None = None
 
 
 def compare(
@@ -55,16 +62,17 @@ def compare(
 ) -> Comparison:
     """Paired differences a − b, with intervals and p-values, of the FPR at a TPR and of the AUC.
 
-    FPR: a bootstrap by the gaps between ordered positives, paired and per class, which keeps its level even where
-    the TPR leaves room for less than one miss (docs/decisions/0023); the same seed gives the same numbers. AUC:
-    DeLong's paired test. Use `paired` first to bring two `Scores` into one order by their ids.
+    FPR: a bootstrap by the gaps between ordered positives, paired and per class; the same seed gives the same
+    numbers. It keeps its level from about positives · (1 − tpr) = 1 on; with fewer positives its 95 % interval
+    covered 90 % in simulations, and the result carries a warning (docs/decisions/0023). AUC: DeLong's paired
+    test. Use `paired` first to bring two `Scores` into one order by their ids.
     """
     check_target(tpr)
     check_confidence(confidence)
     if draws < 100:
         raise ValueError(f"draws must be at least 100, got {draws}: the ends of the interval rest on them")
-    positive, a = check_binary(y_true, score_a)
-    _, b = check_binary(y_true, score_b)
+    positive, a = _checked(y_true, score_a, "first")
+    _, b = _checked(y_true, score_b, "second")
     drawn = fpr_differences((a[positive], b[positive]), (a[~positive], b[~positive]), tpr, draws, seed)
     rates = [fpr_at_tpr(positive, scores, tpr) for scores in (a, b)]
     low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
@@ -87,6 +95,7 @@ def compare(
         auc=_auc_difference(positive, a, b, confidence),
         draws=draws,
         seed=seed,
+        warning=_few(total, tpr),
     )
 
 
@@ -106,6 +115,24 @@ def paired(a: Scores, b: Scores) -> tuple[NDArray[np.int64], NDArray[np.floating
     scores_b = np.empty_like(b.values)
     scores_b[order_a] = b.values[order_b]
     return a.labels, a.values, scores_b
+
+
+def _checked(y_true: ArrayLike, y_score: ArrayLike, which: str) -> tuple[Bools, Floats]:
+    try:
+        sample = Sample.of(y_true, y_score)
+    except ValueError as error:
+        raise ValueError(f"{which} model: {error}") from error
+    return sample.positive, sample.scores
+
+
+def _few(positives: int, tpr: float) -> str | None:
+    """The warning of a comparison that rests on less than one expected miss."""
+    if positives * (1 - tpr) >= 1 - 1e-9:
+        return None
+    return (
+        f"{positives:,} positives leave room for less than one miss at {percent(tpr)} TPR: the interval of the FPR"
+        f" may hold the truth less often than it says; {math.ceil(1 / (1 - tpr) - 1e-9):,} or more are needed"
+    )
 
 
 def _order(scores: Scores, name: str) -> NDArray[np.int64]:

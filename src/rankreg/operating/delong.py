@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from rankreg.metrics import Bools, Floats, check_binary
+from rankreg.metrics import Bools, Floats
 from rankreg.operating._records import Interval, check_confidence
+from rankreg.operating.points import Sample
 
 Components = NDArray[np.float64]
 
@@ -29,8 +30,8 @@ def auc_interval(y_true: ArrayLike, y_score: ArrayLike, *, confidence: float = 0
     says nothing of how far the true area is from 1.
     """
     check_confidence(confidence)
-    positive, scores = check_binary(y_true, y_score)
-    found = aucs(positive, [scores])
+    sample = Sample.of(y_true, y_score)
+    found = aucs(sample.positive, [sample.scores])
     area = float(found.areas[0])
     reach = float(special.ndtri((1 + confidence) / 2) * np.sqrt(found.covariance[0, 0]))
     return Interval(area, max(0.0, area - reach), min(1.0, area + reach), confidence)

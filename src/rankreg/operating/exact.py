@@ -12,17 +12,17 @@ ROUNDING = 1 + 1e-9  # 1 - 0.9 is 0.09999999999999998, yet one positive does cer
 class NotEnoughPositives(ValueError):  # noqa: N818 - it names what is missing, not that something is wrong
     """So few positives that no threshold carries the guarantee; says how many are needed and what these certify."""
 
-    def __init__(self, positives: int, tpr: float, confidence: float, where: str = "") -> None:
+    def __init__(self, positives: int, tpr: float, confidence: float, where: str = "", shared: str = "") -> None:
         self.positives, self.tpr, self.confidence = positives, tpr, confidence
         self.needed = positives_needed(tpr, confidence)
         self.highest_tpr = highest_tpr(positives, confidence) if positives else 0.0
         best = math.floor(self.highest_tpr * 1000) / 10  # rounded down: what the message names must be certifiable
-        best_text = (
-            f"the highest TPR {positives} can certify is {best:.1f} %" if best > 0 else "none certify nothing"
-        )
+        count = {0: "no positives are", 1: "1 positive is"}.get(positives, f"{positives} positives are")
+        noun, verb = count.rsplit(" ", 1)
+        best_text = f"; the highest TPR {positives} can certify is {best:.1f} %" if best > 0 else ""
         super().__init__(
-            f"{positives} positives{where} are too few to certify a TPR of {percent(tpr)} with"
-            f" {percent(confidence)} confidence: {self.needed} are needed; {best_text}"
+            f"{noun}{where} {verb} too few to certify a TPR of {percent(tpr)} with"
+            f" {percent(confidence)} confidence{shared}: {self.needed} are needed{best_text}"
         )
 
 

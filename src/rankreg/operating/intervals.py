@@ -3,9 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankreg.metrics import check_binary, fpr_at_tpr
+from rankreg.metrics import fpr_at_tpr
 from rankreg.operating._records import Interval, check_confidence
 from rankreg.operating.exact import certified_rank, lower_bound, upper_bound
+from rankreg.operating.points import Sample
 
 
 def fpr_at_tpr_interval(
@@ -25,9 +26,9 @@ def fpr_at_tpr_interval(
     few positives to bound the quantile, the bound is 0 or 1 and the interval still true.
     """
     check_confidence(confidence)
-    positive, scores = check_binary(y_true, y_score)
-    estimate = fpr_at_tpr(positive, scores, tpr)
-    ordered, negatives = np.sort(scores[positive]), scores[~positive]
+    sample = Sample.of(y_true, y_score)
+    estimate = fpr_at_tpr(sample.positive, sample.scores, tpr)
+    ordered, negatives = np.sort(sample.positives), sample.negatives
     n, m = len(ordered), len(negatives)
     share = min(max(m / (n + m), 0.05), 0.95)
     quantile_risk, count_risk = share * (1 - confidence) / 2, (1 - share) * (1 - confidence) / 2

@@ -163,9 +163,9 @@ def recertify(
     elif recall.high < tpr:
         verdict = "fallen"
     sentences = {
-        "holds": f"the deployed threshold still has a recall of at least {percent(tpr)}",
-        "fallen": f"the recall of the deployed threshold has fallen below {percent(tpr)}",
-        "undecided": f"these samples neither confirm nor rule out that the recall is still {percent(tpr)}",
+        "holds": f"The deployed threshold still has a recall of at least {percent(tpr)}",
+        "fallen": f"The recall of the deployed threshold has fallen below {percent(tpr)}",
+        "undecided": f"These samples neither confirm nor rule out that the recall is still {percent(tpr)}",
     }
     fpr = _rate(false, len(sample.negatives), confidence)
     return Recertification(float(threshold), recall, fpr, verdict, sentences[verdict], point, because)

@@ -36,13 +36,17 @@ class CostChoice(Record):
 
 @dataclass(frozen=True)
 class Uncertified(Record):
-    """The usual threshold, the empirical quantile; `shortfall_risk`: how likely it falls short of the TPR."""
+    """The usual threshold, the empirical quantile; `shortfall_risk`: how likely it falls short of the TPR.
+
+    tied: other positives have that score too, so the chance is at most the `shortfall_risk`.
+    """
 
     threshold: float
     recall: float
     fpr: float
     alarms_per_1000: float
     shortfall_risk: float
+    tied: bool
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,7 @@ def _uncertified(sample: Sample, tpr: float, prevalence: float) -> Uncertified:
         fpr=fpr,
         alarms_per_1000=1000 * (prevalence * recall + (1 - prevalence) * fpr),
         shortfall_risk=shortfall_risk(total, min(rank, total), tpr),
+        tied=int(np.count_nonzero(sample.positives == threshold)) > 1,
     )
 
 

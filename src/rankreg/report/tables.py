@@ -45,12 +45,16 @@ class Ranks(Record):
 
 @dataclass(frozen=True)
 class Counts(Record):
-    """One model at each rank: the threshold as text, positives and negatives that reach it; by cell, FPR bounds."""
+    """One model at each rank: the threshold as text, positives and negatives that reach it; by cell, FPR bounds.
+
+    tied: 1 where other positives have the score of that rank too.
+    """
 
     name: str
     thresholds: list[str]
     caught: list[int]
     false: list[int]
+    tied: list[int]
     low: list[float]
     high: list[float]
 
@@ -110,6 +114,9 @@ def counts_for(model: Model, ranks: Ranks, stops: Stops) -> Counts:
         thresholds=[repr(float(value)) for value in thresholds],
         caught=caught.tolist(),
         false=false.tolist(),
+        tied=(np.searchsorted(ordered, thresholds, side="right") - (len(ordered) - caught) > 1)
+        .astype(int)
+        .tolist(),
         low=low.tolist(),
         high=high.tolist(),
     )

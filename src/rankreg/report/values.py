@@ -62,6 +62,8 @@ def values_at(ranks: Ranks, counts: Counts, negatives: int, stops: Stops, settin
         "npv_at_least": (1 - prevalence) * (1 - bound) / ((1 - prevalence) * (1 - bound) + prevalence * (1 - tpr)),
         "extra_alarms_per_1000": alarms - usual_alarms,
         "shortfall_risk": ranks.risk[setting.tpr],
+        "at_most_if_tied": "at most " if counts.tied[usual] else "",
+        "same": counts.thresholds[place] == counts.thresholds[usual],
         "needed": ranks.needed[cell],
         "highest_tpr": ranks.highest[setting.confidence],
     }

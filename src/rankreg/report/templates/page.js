@@ -58,6 +58,8 @@ const rankreg = (() => {
       npv_at_least: (1 - prevalence) * (1 - bound) / ((1 - prevalence) * (1 - bound) + prevalence * (1 - tpr)),
       extra_alarms_per_1000: alarms - usualAlarms,
       shortfall_risk: ranks.risk[at.tpr],
+      at_most_if_tied: counts.tied[usual] ? "at most " : "",
+      same: counts.thresholds[place] === counts.thresholds[usual],
       needed: ranks.needed[cell],
       highest_tpr: ranks.highest[at.confidence],
     };
@@ -106,18 +108,20 @@ const rankreg = (() => {
     const at = setting();
     const values = models.map((_, model) => valuesAt(model, at));
     const fixed = stops.fixed_tprs.includes(at.tpr) && at.confidence === stops.fixed_confidence;
-    const flags = {
-      certified: values[0].certified, uncertified: !values[0].certified,
+    const modelOf = (element) => element.closest("[data-model]")?.dataset.model ?? 0;
+    const flags = values.map((now) => ({
+      certified: now.certified, uncertified: !now.certified,
+      same: now.same, another: !now.same,
       fixed, exploratory: !fixed,
       per_day: at.per_day !== null, no_per_day: at.per_day === null,
-    };
+    }));
     for (const element of document.querySelectorAll("[data-value]")) {
-      const now = values[element.closest("[data-model]")?.dataset.model ?? 0][element.dataset.value];
+      const now = values[modelOf(element)][element.dataset.value];
       const text = words[element.dataset.as](now);
       if (element.textContent !== text) element.textContent = text;
     }
     for (const element of document.querySelectorAll("[data-when]")) {
-      element.hidden = !element.dataset.when.split(" ").every((flag) => flags[flag]);
+      element.hidden = !element.dataset.when.split(" ").every((flag) => flags[modelOf(element)][flag]);
     }
     for (const [name, slider] of Object.entries(sliders)) {
       const text = (name === "prevalence" ? words.rounded : words.percent)(values[0][name]);
