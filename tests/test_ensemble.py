@@ -3,8 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankreg.ensemble import mean_scores, read_ensemble
+from rankreg.datasets.digits import digits
+from rankreg.ensemble import mean_scores, read_ensemble, train_ensemble
+from rankreg.models import MLPShape
 from rankreg.scores import Scores
+from rankreg.train import TrainConfig
 
 
 def member(seed: int, *, shape: tuple[int, ...] = (6,)) -> Scores:
@@ -43,3 +46,15 @@ def test_members_that_scored_other_samples_are_refused() -> None:
         mean_scores({"a": first, "b": member(1, shape=(6, 2))})
     with pytest.raises(ValueError, match="at least one member"):
         mean_scores({})
+
+
+def test_members_are_trained_on_their_own_splits_once_and_averaged(tmp_path: Path) -> None:
+    config = TrainConfig(seed=3, epochs=1, batch_size=64, model=MLPShape(hidden=(4,)))
+    first = train_ensemble(lambda k: digits(ratio=20, seed=k), config, tmp_path, members=2)
+    members = [Scores.load(tmp_path / f"member-{k}" / "scores-test.npz") for k in range(2)]
+    assert not np.array_equal(members[0].values, members[1].values)
+    np.testing.assert_allclose(first["test"].values, (members[0].values + members[1].values) / 2, rtol=1e-5)
+    again = train_ensemble(lambda k: digits(ratio=20, seed=k), config, tmp_path, members=2)
+    np.testing.assert_array_equal(first["test"].values, again["test"].values)
+    with pytest.raises(ValueError, match="members"):
+        train_ensemble(lambda k: digits(seed=k), config, tmp_path, members=0)

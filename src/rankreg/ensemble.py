@@ -1,11 +1,36 @@
-"""Ensembles: the mean of the members' scores, in logit space. numpy only."""
+"""Ensembles: the mean of the members' scores, in logit space. torch is imported only to train them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankreg.datasets.splits import Splits
 from rankreg.scores import Scores
+
+if TYPE_CHECKING:
+    from rankreg.train import TrainConfig
+
+
+def train_ensemble(
+    splits_of: Callable[[int], Splits], config: "TrainConfig", out_dir: Path | str, *, members: int = 10
+) -> dict[str, Scores]:
+    """Train a network on each of several splits and average their scores, for every part that all of them share.
+
+    splits_of: the split of member 0, 1, …, e.g. `lambda k: load("cifar10", seed=k)`; all must keep the same samples
+    for testing. Member k trains in out_dir/member-k with seed config.seed + k; finished members are not repeated.
+    """
+    from rankreg.train import train
+
+    if members < 1:
+        raise ValueError(f"members must be at least 1, got {members}")
+    runs = {}
+    for k in range(members):
+        own = config.model_copy(update={"seed": config.seed + k})
+        runs[f"member-{k}"] = train(splits_of(k), own, Path(out_dir) / f"member-{k}").scores
+    shared = set.intersection(*(set(scores) for scores in runs.values()))
+    return {part: mean_scores({name: scores[part] for name, scores in runs.items()}) for part in sorted(shared)}
 
 
 def mean_scores(members: Mapping[str, Scores]) -> Scores:
