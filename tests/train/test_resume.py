@@ -142,7 +142,7 @@ def test_another_run_s_folder_is_refused(rows: Splits, images: Splits, tmp_path:
     with pytest.raises(ValueError, match=r"differs in epochs, seed \(config.json\)"):
         train(rows, config_of(epochs=2, seed=1), tmp_path)
     other = Splits("digits", {**rows.parts, "test": rows["test"].take(np.arange(5))})
-    with pytest.raises(ValueError, match=r"differs in parts \(data.json\)"):
+    with pytest.raises(ValueError, match=r"differs in inputs, parts \(data.json\)"):
         train(other, config_of(epochs=1), tmp_path)
 
 

@@ -5,16 +5,22 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import IO, Any
 
+import numpy as np
 import torch
+from rich.console import Console
+from rich.progress import Progress
 
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.train.config import TrainConfig
+
+CHUNK = 1 << 24  # bytes of inputs read at a time
 
 if sys.platform == "win32":
     import msvcrt
@@ -97,17 +103,25 @@ def read_state(path: Path) -> dict[str, Any] | None:
     return state
 
 
-def claim(folder: Path, config: TrainConfig, splits: Splits) -> None:
+def claim(folder: Path, config: TrainConfig, splits: Splits, *, progress: bool | None = None) -> None:
     """Say what is trained here on what, or refuse when the folder already holds something else."""
-    for name, content in (("config.json", config.model_dump(mode="json")), ("data.json", fingerprint(splits))):
+    settings, data = config.model_dump(mode="json"), fingerprint(splits, progress=progress)
+    for name, content in (("config.json", settings), ("data.json", data)):
         file = folder / name
         if not file.exists():
             write_json(file, content)
             continue
         try:
             held = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{file} is damaged: choose another folder") from error
+        if not isinstance(held, dict):
+            raise ValueError(f"{file} is damaged: choose another folder")
+        if content is data and not {"preprocessing", "inputs"} <= held.keys():
+            raise ValueError(
+                f"{folder} holds a run of an older rankreg, whose data.json does not say what the inputs were, so"
+                " it cannot be told whether they are the same: choose another folder"
+            )
         different = sorted(key for key in {*content, *held} if content.get(key) != held.get(key))
         if different:
             raise ValueError(
@@ -115,15 +129,40 @@ def claim(folder: Path, config: TrainConfig, splits: Splits) -> None:
             )
 
 
-def fingerprint(splits: Splits) -> dict[str, Any]:
-    """What tells data sets apart without reading every pixel: sizes, and a digest of ids and labels."""
+def fingerprint(splits: Splits, *, progress: bool | None = None) -> dict[str, Any]:
+    """What tells data sets apart: sizes, and digests of ids and labels, of the preprocessing, of every input.
+
+    progress: show a bar; by default when standard error is a terminal.
+    """
+    prepared = json.dumps(dict(splits.preprocessing), sort_keys=True, separators=(",", ":"))
+    console = Console(stderr=True)
+    shown = console.is_terminal if progress is None else progress
+    with Progress(console=console, disable=not shown, transient=True) as bar:
+        task = bar.add_task("reading the data", total=sum(map(len, splits.parts.values())))
+        inputs = {name: _inputs(part, partial(bar.advance, task)) for name, part in splits.parts.items()}
     return {
         "name": splits.name,
         "classes": list(splits.classes),
+        "critical": splits.critical,
         "parts": {name: {"samples": len(part), "digest": _digest(part)} for name, part in splits.parts.items()},
+        "preprocessing": hashlib.blake2b(prepared.encode(), digest_size=16).hexdigest(),
+        "inputs": inputs,
     }
 
 
 def _digest(samples: Samples) -> str:
     lines = "\n".join(f"{name} {label}" for name, label in zip(samples.ids, samples.labels, strict=True))
     return hashlib.blake2b(lines.encode(), digest_size=16).hexdigest()
+
+
+def _inputs(samples: Samples, advance: Callable[[int], None]) -> dict[str, Any]:
+    """Shape, type and a digest of every input of the part, a chunk at a time."""
+    source = samples.source
+    order = np.argsort(samples.rows, kind="stable")  # a memory map is read forwards
+    found = hashlib.blake2b(np.ascontiguousarray(order, dtype="<i8").tobytes(), digest_size=16)
+    step = max(1, CHUNK // max(1, source[:1].nbytes))
+    for start in range(0, len(order), step):
+        chunk = samples.inputs(order[start : start + step])
+        found.update(np.ascontiguousarray(chunk).tobytes())
+        advance(len(chunk))
+    return {"shape": list(source.shape[1:]), "dtype": str(source.dtype), "digest": found.hexdigest()}

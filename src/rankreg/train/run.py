@@ -63,7 +63,7 @@ def train(
     config = complete(config, task, splits["train"], own_model=model is not None)
     with ExitStack() as stack:
         world.first(lambda: stack.enter_context(locked(folder)))
-        world.first(lambda: claim(folder, config, splits))
+        world.first(lambda: claim(folder, config, splits, progress=progress))
         stack.enter_context(borrowed_randomness(config.seed))
         network = build_model(config.model) if config.model is not None else model
         assert network is not None  # `complete` left one of the two
