@@ -251,6 +251,20 @@ def test_compare_refuses_other_samples(run: Run, table: pd.DataFrame) -> None:
         assert (status, message in error) == (2, True)
 
 
+@pytest.mark.parametrize(("separator", "typed"), [(";", ";"), ("\t", "tab"), ("\t", "\\t")])
+def test_other_separators_read_alike(run: Run, table: pd.DataFrame, separator: str, typed: str) -> None:
+    table.to_csv("other.csv", index=False, sep=separator)
+    expected = run("certify", "scores.csv", *COLUMNS, "--json")[1]
+    assert run("certify", "other.csv", *COLUMNS, "--json", "--separator", typed)[1] == expected
+
+
+def test_monitor_says_that_without_labels_every_row_counts(run: Run, table: pd.DataFrame) -> None:
+    arguments = ("monitor", "scores.csv", "--score", "model output", "--threshold", "1.0")
+    assert "every row is taken as a confirmed positive" in run(*arguments)[1]
+    found = json.loads(run(*arguments, "--json")[1])
+    assert (found["labels"]["read_as"], found["positives"]) == ("every row is taken as a confirmed positive", 2000)
+
+
 def test_monitor_follows_time_and_warns(run: Run, table: pd.DataFrame) -> None:
     arguments = ("monitor", "scores.csv", *COLUMNS, "--threshold", "1.0", "--time", "when")
     in_order = table[table["truth"] == 1].sort_values("when")["model output"]
@@ -290,6 +304,11 @@ BAD = {
     "empty": ("", "not a readable CSV file"),
     "shifted": ("y,s\n1,1,1\n0,2,3\n", "not a readable CSV file"),
     "ragged": ("y,s\n1,1\n0,2,3,4\n", "not a readable CSV file"),
+    "semicolons": ("y;s\n1;1\n0;0\n", "looks separated by ';': add --separator ';'"),
+    "semicolons and decimal commas": ("y;s\n1;1,5\n0;0,5\n", "looks separated by ';': add --separator ';'"),
+    "tabs": ("y\ts\tt\n1\t1\t1\n", "looks separated by tab: add --separator tab"),
+    "decimal commas": ('y,s\n1,"1,5"\n0,"0,5"\n', "write 0.5, not 0,5"),
+    "two score columns": ("y,s,s\n1,1,2\n0,0,1\n", "2 columns named 's': rename all but one"),
     "too few positives": ("y,s\n1,1\n0,0\n", "149 are needed"),
 }
 
@@ -314,6 +333,8 @@ def test_bad_files_are_a_message_and_status_two(run: Run, name: str) -> None:
             "cannot be combined",
         ),
         (("certify", "scores.csv", "--label", "truth", "--score", "model_output"), "did you mean 'model output'?"),
+        (("certify", "scores.csv", "--label", "truth", "--score", "truth"), "both the label and the score"),
+        (("certify", "scores.csv", *COLUMNS, "--separator", "::"), "one character or tab"),
         (("monitor", "scores.csv", "--score", "model output"), "either --threshold or --point"),
         (("monitor", "scores.csv", "--score", "model output", "--point", "scores.csv"), "not an operating point"),
         (("monitor", "scores.csv", "--score", "model output", "--threshold", "0", "--time", "sex"), "2025-01-31"),

@@ -69,7 +69,7 @@ def test_one_expected_miss_needs_no_warning() -> None:
 
 def test_scores_that_are_all_equal_are_refused() -> None:
     labels, a, _ = two_models(50, 300, (2.5, 1.5), 0.7, np.random.default_rng(15))
-    with pytest.raises(ValueError, match="second model: all 350 scores equal 0.5"):
+    with pytest.raises(ValueError, match=r"second model: all 350 scores equal 0.5"):
         compare(labels, a, np.full(350, 0.5))
 
 

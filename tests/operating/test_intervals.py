@@ -83,7 +83,7 @@ def test_the_auc_interval_covers_as_stated() -> None:
 
 @pytest.mark.parametrize("interval", [auc_interval, fpr_at_tpr_interval])
 def test_scores_that_are_all_equal_are_refused(interval: Callable[..., Interval]) -> None:
-    with pytest.raises(ValueError, match="all 30 scores equal 3.0"):
+    with pytest.raises(ValueError, match=r"all 30 scores equal 3.0"):
         interval([1] * 10 + [0] * 20, [3.0] * 30)
 
 

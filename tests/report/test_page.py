@@ -13,8 +13,9 @@ from sklearn.metrics import roc_curve
 
 from rankreg.operating import certify, compare
 from rankreg.report import Model, Settings, render, write
-from rankreg.report.charts import roc_frames, roc_path
+from rankreg.report.charts import histogram, roc_frames, roc_path
 from rankreg.report.curves import curve
+from rankreg.report.distributions import distribution
 from rankreg.report.examples import highest_negatives, lowest_positives
 from rankreg.scores import Scores
 from tests.report.conftest import made_model
@@ -100,6 +101,51 @@ def test_no_text_of_the_data_becomes_part_of_the_page() -> None:
     assert page.names.count("script") == 2
     assert "img" not in page.names
     assert page.text.count("alert(1)") > 20
+
+
+def test_the_verdict_says_for_which_prevalence_it_is() -> None:
+    model = made_model("a", 200, 1800)
+    assert "alarms per 1,000 samples (at most" in Tags(render([model])).text
+    assert ") at the 10.0 % of positives in this file." in Tags(render([model])).text
+    assert ") at a prevalence of 0.6 %." in Tags(render([model], Settings(prevalence=0.006))).text
+
+
+def test_the_page_names_no_option_of_the_command_line() -> None:
+    for models in ([made_model("a", 200, 1800)], [made_model("a", 40, 500), made_model("b", 40, 500, gap=3)]):
+        page = render(models).split("<body>")[1].split("<script")[0]
+        assert re.findall(r"(?<!\w)--[a-z]+", Tags(page).text) == []
+
+
+def test_the_page_opens_on_the_strictest_target() -> None:
+    page = render([made_model("a", 400, 900)], Settings(tprs=(0.9, 0.98, 0.95)))
+    assert 'for="tpr">98 %</output>' in page
+    assert '>at least <span data-value="tpr" data-as="percent">98 %</span>' in page
+
+
+def test_no_line_ends_between_a_number_and_its_per_cent() -> None:
+    models = [made_model("a", 400, 900), made_model("b", 400, 900, gap=3)]
+    page = render(models, Settings(tprs=(0.9, 0.98))).split("<body>")[1].split("<script")[0]
+    for kept_whole in (r"<pre.*?</pre>", r"<svg.*?</svg>", r"<span data-value.*?</span>", r"<output.*?</output>"):
+        page = re.sub(kept_whole, "", page, flags=re.DOTALL)
+    assert "\u00a0%" in page
+    assert re.findall(r".{20}\d %", page) == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("crowded", [False, True])
+def test_no_bar_stands_on_both_sides_of_the_threshold(seed: int, crowded: bool) -> None:
+    model = made_model("a", 300, 900, seed=seed, gap=4)
+    scores = 1 / (1 + np.exp(6 - 4 * model.scores)) if crowded else model.scores
+    model = Model("a", model.labels, scores)
+    threshold = certify(model.labels, scores).threshold
+    drawn = histogram(distribution(model, threshold))
+    cut = drawn.start_of(repr(threshold))
+    for path in (drawn.positives, drawn.negatives):
+        lefts, rights = (np.array(re.findall(end + r"([\d.]+)", path), dtype=float) for end in "MH")
+        assert np.all((rights <= cut) | (lefts >= cut))
+    lowest = drawn.start_of(repr(float(model.positives[0])))  # the threshold with 0 missed
+    assert min(map(float, re.findall(r"M([\d.]+)", drawn.positives))) >= lowest - 0.01
+    assert drawn.scale == ("logit" if crowded else "linear")
 
 
 def test_too_few_positives_are_a_page_that_says_so() -> None:

@@ -77,6 +77,15 @@ def test_the_rows_shown_are_the_hardest_ones_own(run: Run, table: pd.DataFrame, 
             assert f"<td>{row['new one']:.6g}</td><td>{row['sample no']}</td>" in page
 
 
+def test_other_separators_read_alike(run: Run, table: pd.DataFrame) -> None:
+    table.to_csv("other.csv", index=False, sep=";")
+    status, _, error = run("other.csv", *COLUMNS, "--score", "old one")
+    assert (status, "--separator ';'" in error) == (2, True)
+    assert run("other.csv", *COLUMNS, "--score", "old one", "--separator", ";")[0] == 0
+    hardest = table[table["truth"] == 1].sort_values("old one").iloc[0]
+    assert f"<td>{hardest['place']}</td>" in Path("report.html").read_text(encoding="utf-8")
+
+
 def test_several_files_or_columns_are_several_models(run: Run, table: pd.DataFrame) -> None:
     table.sample(frac=1, random_state=3).to_csv("other.csv", index=False)
     arguments = ("scores.csv", "other.csv", *COLUMNS, "--score", "old one", "--score", "new one")

@@ -19,6 +19,7 @@ Score = Annotated[str, typer.Option(help="Column of scores, higher = more critic
 Positive = Annotated[
     str | None, typer.Option(help="The label of the critical class; every other label is negative.")
 ]
+Separator = Annotated[str, typer.Option(help="What separates the columns of a CSV file: ',', ';', tab.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 File = Annotated[Path, typer.Argument(help="CSV (may be compressed) or Parquet file.", show_default=False)]
 Threshold = Annotated[float | None, typer.Option(help="The deployed threshold.")]
@@ -46,6 +47,7 @@ def certify(
         float | None, typer.Option(help="Cost of a missed positive: take the cheapest threshold.")
     ] = None,
     cost_alarm: Annotated[float | None, typer.Option(help="Cost of a false alarm; with --cost-miss.")] = None,
+    separator: Separator = ",",
     as_json: Json = False,
 ) -> None:
     """The threshold whose recall is guaranteed, and what it costs in false alarms."""
@@ -56,7 +58,7 @@ def certify(
         raise ValueError("--cost-miss and --cost-alarm belong together: give both")
     if sum([group is not None, len(targets) > 1, cost_miss is not None]) > 1:
         raise ValueError("--group, several --tpr and costs cannot be combined: run certify once for each")
-    rows = _read(file, desk.Columns(score, label, positive, group=group))
+    rows = _read(file, desk.Columns(score, label, positive, group=group, separator=separator))
     labels = rows.labelled()
     settings: dict[str, Any] = {"confidence": confidence, "prevalence": prevalence}
     if rows.groups is not None:
@@ -94,13 +96,14 @@ def compare(
     positive: Positive = None,
     draws: Annotated[int, typer.Option(help="Bootstrap draws.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    separator: Separator = ",",
     as_json: Json = False,
 ) -> None:
     """Whether one model raises fewer false alarms than another on the same samples."""
     from rankreg import desk, operating
 
-    first = _read(a, desk.Columns(score, label, positive, id=id_column))
-    second = _read(b, desk.Columns(score_b or score, label, positive, id=id_column))
+    first = _read(a, desk.Columns(score, label, positive, id=id_column, separator=separator))
+    second = _read(b, desk.Columns(score_b or score, label, positive, id=id_column, separator=separator))
     if id_column is None and len(first.scores) != len(second.scores):
         raise ValueError(
             f"{a} has {len(first.scores):,} rows and {b} {len(second.scores):,}: they cannot be matched by"
@@ -135,13 +138,14 @@ def monitor(
     verified_below: Annotated[
         float, typer.Option(help="Chance of confirming a positive below the threshold, relative to one above it.")
     ] = 1.0,
+    separator: Separator = ",",
     as_json: Json = False,
 ) -> None:
     """Whether the recall of a deployed threshold has fallen, from positives confirmed later; look at any time."""
     from rankreg import desk, operating
 
     deployed, promised, _ = _deployed(threshold, point, tpr, None)
-    rows = _read(file, desk.Columns(score, label, positive, time=time))
+    rows = _read(file, desk.Columns(score, label, positive, time=time, separator=separator))
     scores = rows.scores if rows.labels is None else rows.scores[rows.labels == 1]
     watch = operating.monitor(scores, threshold=deployed, tpr=promised, level=level, verified_below=verified_below)
     _show(watch, as_json, desk.watch_lines(watch), rows)
@@ -157,13 +161,14 @@ def recertify(
     confidence: Annotated[float | None, typer.Option(help="How sure; 0.95 or that of --point.")] = None,
     prevalence: Prevalence = None,
     positive: Positive = None,
+    separator: Separator = ",",
     as_json: Json = False,
 ) -> None:
     """Whether a deployed threshold still holds on new labelled scores, and the threshold they certify."""
     from rankreg import desk, operating
 
     deployed, promised, sure = _deployed(threshold, point, tpr, confidence)
-    rows = _read(file, desk.Columns(score, label, positive))
+    rows = _read(file, desk.Columns(score, label, positive, separator=separator))
     found = operating.recertify(
         rows.labelled(), rows.scores, threshold=deployed, tpr=promised, confidence=sure, prevalence=prevalence
     )

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rankreg.cli.desk import Confidence, Label, Positive, Prevalence
+from rankreg.cli.desk import Confidence, Label, Positive, Prevalence, Separator
 
 Files = Annotated[
     list[Path], typer.Argument(help="CSV (may be compressed) or Parquet files, one per model.", show_default=False)
@@ -45,6 +45,7 @@ def report(
         list[str] | None, typer.Option(help="Column to show beside the hardest samples; may be repeated.")
     ] = None,
     name: Annotated[list[str] | None, typer.Option(help="Name of a model, in the order of the files.")] = None,
+    separator: Separator = ",",
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Operating point report",
 ) -> None:
     """One HTML page on a threshold: recall, false alarms and bounds, ROC, hardest samples, models compared."""
@@ -75,9 +76,10 @@ def report(
     models = []
     for (file, column), model_name in zip(pairs, names, strict=True):
         with _waiting(f"reading {file.name}"):
-            rows = desk.read(file, desk.Columns(column, label, positive, id=id_column))
+            columns = desk.Columns(column, label, positive, id=id_column, separator=separator)
+            rows = desk.read(file, columns)
         used = (column, label, id_column, image)
-        models.append(_model(file, rows, model_name, show, used, image, images))
+        models.append(_model(file, rows, model_name, show, used, image, images, columns.delimiter))
     with _waiting(f"writing {out.name}"):
         write(out, models, settings)
     typer.echo(f"{out}: {out.stat().st_size / 1000:,.0f} kB; open it in a browser")
@@ -115,13 +117,14 @@ def _model(
     used: tuple[str | None, ...],
     image: str | None,
     images: Path | None,
+    delimiter: str,
 ) -> Any:
     import hashlib
 
     from rankreg.report import Model
     from rankreg.report.files import header, images_in, rows_of
 
-    columns = header(file)
+    columns = header(file, delimiter)
     for wanted in [*(show or []), *([image] if image else [])]:
         if wanted not in columns:
             raise ValueError(f"{file} has no column {wanted!r}: it has {', '.join(map(repr, columns[:20]))}")
@@ -129,7 +132,7 @@ def _model(
     pictures: dict[int, str] = {}
 
     def details(places: Any) -> dict[str, list[str]]:
-        found = rows_of(file, places, [*shown, *([image] if image else [])])
+        found = rows_of(file, places, [*shown, *([image] if image else [])], delimiter)
         if image is not None:
             pictures.update(zip(places, found[image], strict=True))
         elif images is not None:

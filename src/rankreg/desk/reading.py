@@ -1,6 +1,6 @@
 """Score files in, arrays out: any column names, labels mapped only as told, only the needed columns read."""
 
-import math
+import re
 import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from rankreg.desk.labels import Reading, read_labels, reading_of
 from rankreg.scores import Scores
 
 # A threshold must equal the score it was taken from; since 3.1 pandas reads every digit by default.
@@ -30,7 +31,8 @@ MISSING = [
 ]  # in a score column; a label may be "None"
 
 
-SOME = 20  # values of a label to name; a column may hold thousands
+SEPARATORS = (",", ";", "\t", "|")
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(e[-+]?\d+)?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -43,22 +45,23 @@ class Columns:
     id: str | None = None
     group: str | None = None
     time: str | None = None
+    separator: str = ","
+
+    def __post_init__(self) -> None:
+        if self.label == self.score:
+            raise ValueError(f"column {self.score!r} was named for both the label and the score: name one for each")
+        if len(self.delimiter) != 1:
+            raise ValueError(f"a separator is one character or tab, got {self.separator!r}")
+
+    @property
+    def delimiter(self) -> str:
+        """The separator as it stands in the file; "tab" is easier to type than one."""
+        return "\t" if self.separator in ("tab", "\\t") else self.separator
 
     def wanted(self) -> list[str]:
         """The distinct columns to read."""
         named = (self.score, self.label, self.id, self.group, self.time)
         return list(dict.fromkeys(name for name in named if name is not None))
-
-
-@dataclass(frozen=True)
-class Reading:
-    """How the labels were read: the critical value, some of the others, and how many rows have either."""
-
-    column: str
-    positive: str
-    positives: int
-    others: tuple[str, ...]
-    negatives: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +95,9 @@ def read(path: Path, columns: Columns) -> Rows:
     scores = _numbers(table[columns.score], path)
     labels, reading = None, None
     if columns.label is not None:
-        labels = _labels(table[columns.label], path, columns.positive)
-        reading = _reading(table[columns.label], labels)
+        _refuse_missing(table[columns.label], path, columns.label)
+        labels = read_labels(table[columns.label], path, columns.positive)
+        reading = reading_of(table[columns.label], labels)
     ids = None
     if columns.id is not None:
         _refuse_missing(table[columns.id], path, columns.id)
@@ -114,11 +118,13 @@ def read(path: Path, columns: Columns) -> Rows:
 
 def _read_csv(path: Path, columns: Columns) -> pd.DataFrame:
     try:
-        _check_columns(path, columns, _header(path))
+        _check_first_line(path, columns)
+        _check_columns(path, columns, _header(path, columns.delimiter))
         as_text = {name: str for name in (columns.id, columns.group) if name is not None}
         missing = {name: [""] for name in columns.wanted()} | {columns.score: MISSING}
         table: pd.DataFrame = pd.read_csv(
             path,
+            sep=columns.delimiter,
             usecols=columns.wanted(),
             dtype=as_text,
             na_values=missing,
@@ -131,11 +137,25 @@ def _read_csv(path: Path, columns: Columns) -> pd.DataFrame:
         raise ValueError(f"{path} is not a readable CSV file: {error}") from error
 
 
-def _header(path: Path) -> list[str]:
+def _check_first_line(path: Path, columns: Columns) -> None:
+    """Names as they stand in the file: pandas would rename the second of two, and take y;s for one."""
+    first = pd.read_csv(path, sep=columns.delimiter, nrows=1, header=None, dtype=str, keep_default_na=False)
+    names = [str(name) for name in first.iloc[0]]
+    _refuse_twice(path, columns, names)
+    if set(columns.wanted()) <= set(names):
+        return
+    for other in SEPARATORS:
+        parts = columns.delimiter.join(names).split(other)
+        if other != columns.delimiter and (len(names) == 1 < len(parts) or set(columns.wanted()) <= set(parts)):
+            typed = "tab" if other == "\t" else f"'{other}'"
+            raise ValueError(f"{path} looks separated by {typed}: add --separator {typed}")
+
+
+def _header(path: Path, delimiter: str) -> list[str]:
     """The column names; the first rows are read whole, as reading some columns overlooks rows that are too long."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
-        return [str(name) for name in pd.read_csv(path, nrows=1000, index_col=False).columns]
+        return [str(name) for name in pd.read_csv(path, sep=delimiter, nrows=1000, index_col=False).columns]
 
 
 def _read_parquet(path: Path, columns: Columns) -> pd.DataFrame:
@@ -152,11 +172,18 @@ def _read_parquet(path: Path, columns: Columns) -> pd.DataFrame:
 
 
 def _check_columns(path: Path, columns: Columns, header: list[str]) -> None:
+    _refuse_twice(path, columns, header)
     for name in columns.wanted():
         if name not in header:
             near = get_close_matches(name, header, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise ValueError(f"{path} has no column {name!r}: {hint}it has {', '.join(map(repr, header[:20]))}")
+
+
+def _refuse_twice(path: Path, columns: Columns, header: list[str]) -> None:
+    for name in columns.wanted():
+        if header.count(name) > 1:
+            raise ValueError(f"{path} has {header.count(name)} columns named {name!r}: rename all but one")
 
 
 def _refuse_missing(column: "pd.Series[Any]", path: Path, name: str) -> None:
@@ -185,9 +212,10 @@ def _numbers(column: "pd.Series[Any]", path: Path) -> NDArray[np.floating]:
         parsed = pd.to_numeric(column, errors="coerce")
         bad = np.flatnonzero((parsed.isna() & column.notna()).to_numpy()) if column.dtype != bool else np.array([0])
         if len(bad):
+            comma = DECIMAL_COMMA.fullmatch(str(column.iloc[bad[0]]))
             raise ValueError(
                 f"{path}: column {str(column.name)!r} holds {column.iloc[bad[0]]!r} in row {bad[0] + 1}:"
-                " scores are numbers"
+                f" scores are numbers{' with a decimal point: write 0.5, not 0,5' if comma else ''}"
             )
         column = parsed
     values = column.to_numpy(dtype=np.float32 if column.dtype == np.float32 else np.float64)
@@ -198,52 +226,3 @@ def _numbers(column: "pd.Series[Any]", path: Path) -> NDArray[np.floating]:
             f" {gaps[0] + 1}: drop or repair those samples"
         )
     return values
-
-
-def _labels(column: "pd.Series[Any]", path: Path, positive: str | None) -> NDArray[np.int64]:
-    """1 where the label is the critical one; anything but 0/1 or true/false is mapped only as told."""
-    _refuse_missing(column, path, str(column.name))
-    numeric = pd.api.types.is_numeric_dtype(column)
-    if positive is None:
-        if numeric and column.isin([0, 1]).all():
-            return column.to_numpy(dtype=np.int64)
-        raise ValueError(
-            f"{path}: column {str(column.name)!r} holds {_some(column)}: say which value is the critical one"
-            " with --positive VALUE; nothing is guessed"
-        )
-    chosen = column.astype(str).str.lower() == positive.lower() if column.dtype == bool else column == positive
-    if numeric and column.dtype != bool:
-        chosen = column == _number(positive)
-    if not chosen.any():
-        raise ValueError(f"{path}: no row has {column.name} = {positive!r}; the column holds {_some(column)}")
-    alike = [repr(str(value)) for value in pd.unique(column[~chosen]) if _alike(str(value), positive)]
-    if alike:
-        raise ValueError(
-            f"{path}: column {str(column.name)!r} holds {', '.join(alike[:5])} beside {positive!r}: they look like"
-            " the same label, yet would count as negatives; write them alike"
-        )
-    return chosen.to_numpy(dtype=bool).astype(np.int64)
-
-
-def _alike(value: str, positive: str) -> bool:
-    """Whether two labels differ by spaces, by case, or as 1 does from 1.0."""
-    return value.strip().casefold() == positive.strip().casefold() or _number(value) == _number(positive)
-
-
-def _reading(column: "pd.Series[Any]", labels: NDArray[np.int64]) -> Reading:
-    chosen = labels == 1
-    positive, others = (list(map(str, pd.unique(column[which])[:SOME])) for which in (chosen, ~chosen))
-    count = int(np.count_nonzero(chosen))
-    return Reading(str(column.name), positive[0] if positive else "", count, tuple(others), len(labels) - count)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan  # equals no label
-
-
-def _some(column: "pd.Series[Any]") -> str:
-    values = list(pd.unique(column))
-    return ", ".join(map(str, values[:5])) + (", …" if len(values) > 5 else "")

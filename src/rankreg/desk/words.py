@@ -4,7 +4,7 @@ from dataclasses import asdict
 from math import ceil, floor, isfinite, log10
 from typing import Any
 
-from rankreg.desk.reading import Reading
+from rankreg.desk.labels import Reading
 from rankreg.operating import (
     Comparison,
     Difference,
@@ -41,20 +41,27 @@ def labels_record(reading: Reading | None) -> dict[str, Any]:
     return {"read_as": EVERY_ROW} if reading is None else asdict(reading)
 
 
-def point_lines(point: OperatingPoint, where: str = "") -> Lines:
-    """An operating point, one heading and one sentence a line; where: whom the recall holds for."""
+HOW_TO_GIVE_IT = ": give the real one with --prevalence"
+
+
+def point_lines(point: OperatingPoint, where: str = "", advice: str = HOW_TO_GIVE_IT) -> Lines:
+    """An operating point, one heading and one sentence a line; where: whom the recall holds for.
+
+    advice: what follows where the prevalence is merely that of the file.
+    """
     sure, fpr_sure = percent(point.confidence), _sure(point.fpr_confidence)
     both_sure = _sure(max(0.0, point.confidence + point.fpr_confidence - 1))
     missed = round((1 - point.recall) * point.positives)
     rest = f"{missed:,} of {point.positives:,} positives score lower"
     prevalence = percent(point.prevalence) if point.prevalence_given else share(point.prevalence)
-    source = "" if point.prevalence_given else "; the prevalence of this file: give the real one with --prevalence"
+    source = "" if point.prevalence_given else f"; the prevalence of this file{advice}"
     lines = [
         ("Threshold", f"alarm when score ≥ {point.threshold!r}"),
         ("Recall", f"at least {percent(point.tpr)}{where}, {sure} sure; here {share(point.recall)} ({rest})"),
         (
             "False alarms",
-            f"{share(point.fpr)} of the negatives here, at most {share(point.fpr_at_most, up=True)} ({fpr_sure} sure)",
+            f"{share(point.fpr)} of the negatives here, at most {share(point.fpr_at_most, up=True)}"
+            f" ({fpr_sure} sure)",
         ),
         (
             "Alarms",

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rankreg.desk import point_lines, to_json
-from rankreg.desk.words import number
+from rankreg.desk.words import number, share
 from rankreg.metrics import threshold_at_tpr
 from rankreg.operating import (
     NotEnoughPositives,
@@ -50,11 +50,13 @@ def cards(
 
 
 def _certified(name: str, point: OperatingPoint) -> Card:
-    lines = "\n".join(f"{heading}: {sentence}" for heading, sentence in point_lines(point))
+    lines = "\n".join(f"{heading}: {sentence}" for heading, sentence in point_lines(point, advice=""))
+    given = f"a prevalence of {percent(point.prevalence)}"
+    where = given if point.prevalence_given else f"the {share(point.prevalence)} of positives in this file"
     verdict = (
         f"Alarm when score ≥ {point.threshold!r}: at least {percent(point.tpr)} of the positives raise an alarm,"
         f" {percent(point.confidence)} sure, for {number(point.alarms_per_1000)} alarms per 1,000 samples"
-        f" (at most {number(point.alarms_per_1000_at_most, up=True)})"
+        f" (at most {number(point.alarms_per_1000_at_most, up=True)}) at {where}"
     )
     text = f"{name}, certified on {point.positives:,} positives and {point.negatives:,} negatives\n{lines}\n"
     return Card(name, point.tpr, True, verdict, text, to_json(point.to_dict()))

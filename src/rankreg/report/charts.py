@@ -108,18 +108,24 @@ def histogram(found: Distribution) -> Histogram:
     ticks = _ticks(found.low, found.high, _plain) if found.scale == "linear" else _odds_ticks(found.low, found.high)
     x = Axis(found.low, found.high, 12.0, 408.0, ticks)
     return Histogram(
-        x, found.scale, _bars(found.positives, x, POSITIVE_BASE), _bars(found.negatives, x, NEGATIVE_BASE)
+        x,
+        found.scale,
+        _bars(found.positives, x, POSITIVE_BASE, start=found.lowest_positive),
+        _bars(found.negatives, x, NEGATIVE_BASE, stop=found.highest_negative),
     )
 
 
-def _bars(shares: Reals, x: Axis, base: float) -> str:
+def _bars(shares: Reals, x: Axis, base: float, start: float = -math.inf, stop: float = math.inf) -> str:
+    """Bars over the bins; none begins before start or ends after stop, since no score lies there."""
     heights = np.where(shares > 0, np.maximum(BAR * shares / shares.max(), 2.0), 0.0)
     edges = np.linspace(x.start, x.stop, BINS + 1)
-    bars = zip(edges[:-1], edges[1:], heights, strict=True)
+    first, last = (float(np.clip(x.at(value), x.start, x.stop)) for value in (start, stop))
+    lefts, rights = (np.clip(side, first, last) for side in (edges[:-1] + 0.4, edges[1:] - 0.4))
+    short = np.maximum(0.5 - (rights - lefts), 0)  # a bar cut to nothing keeps a hair, where its scores are
+    lefts, rights = (lefts, rights + short) if math.isinf(stop) else (lefts - short, rights)
+    bars = zip(lefts, rights, heights, strict=True)
     return "".join(
-        f"M{left + 0.4:.1f} {base:g}V{base - height:.1f}H{right - 0.4:.1f}V{base:g}Z"
-        for left, right, height in bars
-        if height
+        f"M{left:.2f} {base:g}V{base - height:.1f}H{right:.2f}V{base:g}Z" for left, right, height in bars if height
     )
 
 

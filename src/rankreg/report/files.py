@@ -13,7 +13,9 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".JPG", ".JPEG", ".PNG")
 
 
-def rows_of(path: Path, places: Sequence[int], columns: Sequence[str]) -> dict[str, list[str]]:
+def rows_of(
+    path: Path, places: Sequence[int], columns: Sequence[str], delimiter: str = ","
+) -> dict[str, list[str]]:
     """The cells of some rows, as text, in the order asked for."""
     names = list(dict.fromkeys(columns))
     if not names:
@@ -23,7 +25,7 @@ def rows_of(path: Path, places: Sequence[int], columns: Sequence[str]) -> dict[s
         return {name: table[name].tolist() for name in names}
     wanted, parts = pd.Index(sorted(set(places))), []
     with pd.read_csv(
-        path, usecols=names, dtype=str, keep_default_na=False, chunksize=CHUNK, low_memory=False
+        path, sep=delimiter, usecols=names, dtype=str, keep_default_na=False, chunksize=CHUNK, low_memory=False
     ) as reader:
         for chunk in reader:
             parts.append(chunk.loc[chunk.index.intersection(wanted)])
@@ -33,13 +35,13 @@ def rows_of(path: Path, places: Sequence[int], columns: Sequence[str]) -> dict[s
     return {name: found[name].tolist() for name in names}
 
 
-def header(path: Path) -> list[str]:
+def header(path: Path, delimiter: str = ",") -> list[str]:
     """The names of a file's columns."""
     if path.suffix.lower() in (".parquet", ".pq"):
         import pyarrow.parquet  # type: ignore[import-untyped]
 
         return list(pyarrow.parquet.read_schema(path).names)
-    return [str(name) for name in pd.read_csv(path, nrows=0, dtype=str).columns]
+    return [str(name) for name in pd.read_csv(path, sep=delimiter, nrows=0, dtype=str).columns]
 
 
 def images_in(folder: Path, name_of: Callable[[int], str]) -> Images:

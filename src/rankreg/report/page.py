@@ -26,7 +26,7 @@ from rankreg.report.models import Model, check_models, paired_scores
 from rankreg.report.stops import Stops
 from rankreg.report.tables import counts_for, ranks_for
 from rankreg.report.values import Setting, values_at
-from rankreg.report.wording import FORMATS
+from rankreg.report.wording import FILTERS, FORMATS
 
 SCRIPTS = ("words.js", "page.js")
 LARGEST = 6_000_000  # bytes: what a mail takes and a browser opens at once
@@ -84,7 +84,8 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
     stops = Stops.around(chosen.tprs, chosen.confidence, prevalence)
     ranks = ranks_for(n, stops)
     counts = [counts_for(model, ranks, stops) for model in models]
-    setting = Setting(stops.fixed_tprs[0], stops.fixed_confidence, stops.fixed_prevalence, chosen.per_day)
+    strictest = max(stops.fixed_tprs)
+    setting = Setting(strictest, stops.fixed_confidence, stops.fixed_prevalence, chosen.per_day)
     values = [values_at(ranks, count, m, stops, setting) for count in counts]
     verdicts = [
         (other.name, comparison_lines(compare(*pair, tpr=tpr, confidence=chosen.confidence), names))
@@ -106,7 +107,10 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
         verdicts=verdicts,
         cards=cards(models, chosen.tprs, chosen.confidence, chosen.prevalence),
         roc=_roc(models, chosen, stops, values),
-        distributions=[charts.histogram(distribution(model)) for model in models],
+        distributions=[
+            charts.histogram(distribution(model, float(str(value["threshold"]))))
+            for model, value in zip(models, values, strict=True)
+        ],
         bases=(charts.POSITIVE_BASE, charts.NEGATIVE_BASE, charts.BAR),
         areas=[curves.area(model, chosen.confidence) for model in models],
         listed_tprs=curves.listed_tprs(chosen.tprs),
@@ -165,7 +169,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(FORMATS)
+    environment.filters.update(FILTERS)
     environment.globals.update(
         formats=FORMATS, css=Markup(_file("page.css")), script=Markup(script), script_digest=digest
     )

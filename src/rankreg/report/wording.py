@@ -24,3 +24,19 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "number": number,
     "number_up": lambda value: number(value, up=True),
 }
+
+
+def unbroken(text: str) -> str:
+    """No line ends between a number and its %."""
+    return text.replace(" %", "\u00a0%")
+
+
+def _unbroken(write: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: unbroken(write(value))
+
+
+# For sentences; numbers that the sliders change are kept whole by the style sheet.
+FILTERS: dict[str, Callable[[Any], str]] = {
+    "unbroken": unbroken,
+    **{name: _unbroken(write) for name, write in FORMATS.items()},
+}
