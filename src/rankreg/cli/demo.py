@@ -15,7 +15,7 @@ def demo(
     out: Annotated[
         Path, typer.Option(help="Folder for the runs; started again, finished ones are only read.")
     ] = Path("rankreg-demo"),
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes. [default: one per core]")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes (default: one per core).")] = None,
 ) -> None:
     """Learn a rare digit with and without rankreg, and show what each part of the method adds."""
     import time

@@ -1,5 +1,9 @@
 """`rankreg fit`, `evaluate` and `predict`: one's own data in, a model and its scores out."""
 
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +15,8 @@ BundleFolder = Annotated[
 ]
 Confidence = Annotated[float, typer.Option(help="How sure the guarantee or the intervals must be.")]
 TABLES, IMAGES, TRAINING = "Tables", "Images", "Training"
+CONFIG_HELP = "TOML file with any setting of the training, e.g. batch_size = 32; more keys in the README."
+WAIT = 10.0  # seconds for torchrun to end this process because the first one has failed too
 
 
 def register(app: typer.Typer) -> None:
@@ -37,12 +43,12 @@ def fit(
     tpr: Annotated[float, typer.Option(help="Share of the positives that must raise an alarm.")] = 0.98,
     confidence: Confidence = 0.95,
     calibration: Annotated[float, typer.Option(help="Share of the data that certifies the threshold.")] = 0.15,
-    loss: Annotated[str | None, _training("Base loss, e.g. bce, a-fl, w-bce. [default: bce]")] = None,
-    method: Annotated[str | None, _training("rankreg, buffer, alm or none. [default: rankreg]")] = None,
-    model: Annotated[str | None, _training("mlp, resnet10 or resnet18. [default: mlp; resnet10]")] = None,
-    epochs: Annotated[int | None, _training("How often every sample is seen. [default: 40; images 30]")] = None,
-    seed: Annotated[int, typer.Option(help="Decides the parts and the training.", rich_help_panel=TRAINING)] = 0,
-    config: Annotated[Path | None, _training("TOML file with any setting of the training.")] = None,
+    loss: Annotated[str | None, _training("Base loss, e.g. bce, a-fl, w-bce (default: bce).")] = None,
+    method: Annotated[str | None, _training("rankreg, buffer, alm or none (default: rankreg).")] = None,
+    model: Annotated[str | None, _training("mlp, resnet10 or resnet18 (default: mlp; images resnet10).")] = None,
+    epochs: Annotated[int | None, _training("How often every sample is seen (default: 40; images 30).")] = None,
+    seed: Annotated[int | None, _training("Decides the parts and the training (default: 0).")] = None,
+    config: Annotated[Path | None, _training(CONFIG_HELP)] = None,
     group: Annotated[str | None, _table("Column whose equal values stay in one part, e.g. a patient.")] = None,
     drop: Annotated[list[str] | None, _table("Column not to learn from; may be repeated.")] = None,
     categorical: Annotated[list[str] | None, _table("Column of numbers that are names; may be repeated.")] = None,
@@ -50,7 +56,7 @@ def fit(
     no_header: Annotated[bool, _table("No header line: columns are 0, 1, 2, …", "--no-header")] = False,
     split_copies: Annotated[bool, _table("Let equal rows go to different parts.", "--split-copies")] = False,
     size: Annotated[
-        int | None, typer.Option(help="Side in pixels. [default: 64]", rich_help_panel=IMAGES, show_default=False)
+        int | None, typer.Option(help="Side in pixels (default: 64).", rich_help_panel=IMAGES, show_default=False)
     ] = None,
 ) -> None:
     """Train on a table or a folder of images, choose a threshold that keeps the TPR, and say what it costs.
@@ -58,47 +64,68 @@ def fit(
     The same command again goes on where it was stopped. Many processes:
     torchrun --nproc-per-node 2 -m rankreg fit …
     """
+    from dataclasses import replace
+
     import torch
 
-    from rankreg.fit import Source, load_source, settings, summary_lines
+    from rankreg.fit import Source, check_request, load_source, settings, summary_lines
     from rankreg.fit import fit as run_fit
     from rankreg.train import Interrupted
 
-    source = Source(
-        data,
-        target=target,
-        positive=positive,
-        seed=seed,
-        calibration=calibration,
-        group=group,
-        drop=tuple(drop or ()),
-        categorical=tuple(categorical or ()),
-        id_column=id_column,
-        header=not no_header,
-        keep_copies_together=not split_copies,
-        size=size,
-    )
-    chosen = settings(
-        "image" if source.is_images else "table",
-        tpr,
-        size=source.side,
-        file=config,
-        loss=loss,
-        method=method,
-        model=model,
-        epochs=epochs,
-        seed=seed,
-    )
-    splits = load_source(source, out / "decoded")
-    if not source.is_images:
-        torch.set_num_threads(1)  # threads cost a table's small network more than they give
-    try:
-        fitted = run_fit(splits, chosen, out, tpr=tpr, confidence=confidence)
-    except Interrupted as stopped:
-        typer.echo(f"rankreg: {stopped}", err=True)
-        raise typer.Exit(130) from stopped
+    with _one_voice():
+        check_request(out, tpr=tpr, confidence=confidence)
+        source = Source(
+            data,
+            target=target,
+            positive=positive,
+            calibration=calibration,
+            group=group,
+            drop=tuple(drop or ()),
+            categorical=tuple(categorical or ()),
+            id_column=id_column,
+            header=not no_header,
+            keep_copies_together=not split_copies,
+            size=size,
+        )
+        chosen = settings(
+            "image" if source.is_images else "table",
+            tpr,
+            size=source.side,
+            file=config,
+            loss=loss,
+            method=method,
+            model=model,
+            epochs=epochs,
+            seed=seed,
+        )
+        splits = load_source(replace(source, seed=chosen.seed), out / "decoded")
+        if not source.is_images:
+            torch.set_num_threads(1)  # threads cost a table's small network more than they give
+        try:
+            fitted = run_fit(splits, chosen, out, tpr=tpr, confidence=confidence)
+        except Interrupted as stopped:
+            if _is_first():
+                typer.echo(f"rankreg: {stopped}", err=True)
+            raise typer.Exit(130) from stopped
     if fitted is not None:
         _show(summary_lines(fitted))
+
+
+def _is_first() -> bool:
+    """Of the processes that torchrun started; alone, it is."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def _one_voice() -> Iterator[None]:
+    """A fault that all processes meet is said by the first one, whose end makes torchrun end the others; one that
+    outlives the wait has met a fault of its own, and says it."""
+    try:
+        yield
+    except (ValueError, OSError):
+        if not _is_first():
+            time.sleep(WAIT)
+        raise
 
 
 def evaluate(

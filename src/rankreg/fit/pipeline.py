@@ -1,6 +1,5 @@
 """Train, certify, test, save: each step once, in this order, from parts of the data that never meet."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +19,7 @@ from rankreg.metrics import threshold_at_tpr
 from rankreg.operating import NotEnoughPositives, certify, positives_needed
 from rankreg.scores import Scores
 from rankreg.train import Run, TrainConfig, score, train
-from rankreg.train.folder import write_whole
+from rankreg.train.folder import write_json
 
 # A score changes in the last digits with the batch it is computed in and with the machine. The threshold is a
 # positive's own score, so it is lowered by more than that; a lower threshold never catches less.
@@ -62,7 +61,7 @@ def fit(
     others None.
     """
     home = Path(out)
-    positives_needed(tpr, confidence)  # a TPR or confidence that makes no sense is said before training, not after
+    check_request(home, tpr=tpr, confidence=confidence)
     run = train(splits, config, home / "run", progress=progress)
     if join(config.device).rank != 0:
         return None
@@ -80,11 +79,21 @@ def fit(
         write_scores(home / f"{part}-scores.csv", values)
     bundle = save_bundle(home / INNER, run.model, **_card(splits, run, threshold, test))
     summary = {"threshold": threshold.model_dump(mode="json"), "test": test.to_dict(), "parts": bundle.card.parts}
-    write_whole(home / "summary.json", (json.dumps(finite(summary), indent=2) + "\n").encode())
+    write_json(home / "summary.json", finite(summary))
     report = write_report(
         home / "report.html", splits, scores["calibration"], run.config, tpr=tpr, confidence=confidence
     )
     return Fitted(home, bundle, test, len(run.history), run.best_epoch, report)
+
+
+def check_request(out: Path, *, tpr: float, confidence: float) -> None:
+    """A target that makes no sense, or a folder that cannot be, is said before anything is read or trained."""
+    positives_needed(tpr, confidence)
+    for place in (out, *out.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise ValueError(f"{place} is a file, and a fit is written to a folder: choose another --out")
+            return
 
 
 def choose_threshold(calibration: Scores, *, tpr: float, confidence: float) -> Threshold:

@@ -44,7 +44,10 @@ def settings(
     """
     chosen = look_up(DEFAULTS, kind, "kind of data")
     if file is not None:
-        chosen = _merged(chosen, TrainConfig.from_toml(file).model_dump(exclude_unset=True))
+        said = TrainConfig.from_toml(file).model_dump(exclude_unset=True)
+        if "tpr" in said:
+            raise ValueError(f"{file}: no tpr is read from a file, the target is --tpr: remove that line")
+        chosen = _merged(chosen, said)
     given = {key: value for key, value in options.items() if value is not None}
     chosen = _merged(chosen, {key: {"name": value} if key in NAMED else value for key, value in given.items()})
     if kind == "image" and size is not None and "stem" not in chosen["model"]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from rankreg.datasets import load
+from rankreg.datasets._grouping import SHARES
 from rankreg.datasets.splits import Splits
 
-SHARES: dict[str, float] = {"train": 0.6, "validation": 0.1, "calibration": 0.15, "test": 0.15}
 KEPT = SHARES["validation"] + SHARES["test"]
+MOST = round(1 - KEPT - 0.1, 9)  # the largest calibration share: a tenth at least is left to train on
 SIZE = 64
 
 
@@ -80,9 +81,9 @@ def load_source(source: Source, cache: Path) -> Splits:
 
 
 def _shares(calibration: float) -> dict[str, float]:
-    if not 0 < calibration <= 1 - KEPT - 0.1:
+    if not 0 < calibration <= MOST:
         raise ValueError(
-            f"the calibration share must lie above 0 and be at most {1 - KEPT - 0.1:.2g}, got {calibration!r}:"
+            f"the calibration share must lie above 0 and be at most {MOST:g}, got {calibration!r}:"
             f" validation and test take {KEPT:g}, and something must be left to train on"
         )
     return SHARES | {"calibration": calibration, "train": 1 - KEPT - calibration}

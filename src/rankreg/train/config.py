@@ -15,6 +15,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from rankreg._names import look_up
 from rankreg.augment import AUGMENTATIONS
@@ -104,6 +105,8 @@ class TrainConfig(BaseModel):
         """Read a TOML file with these keys."""
         try:
             return cls.model_validate(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+        except OSError as error:
+            raise type(error)(f"cannot read the settings in {path}: {error.strerror}") from error
         except ValidationError as error:
             raise ValueError(f"{path}: {faults(error)}") from error
         except ValueError as error:
@@ -112,4 +115,18 @@ class TrainConfig(BaseModel):
 
 def faults(error: ValidationError) -> str:
     """What is wrong with which key, on one line."""
-    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'config'}: {fault['msg']}" for fault in error.errors())
+    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'config'}: {_words(fault)}" for fault in error.errors())
+
+
+def _words(fault: ErrorDetails) -> str:
+    """pydantic's message, without its own vocabulary where ours says it better."""
+    context = fault.get("ctx", {})
+    if fault["type"] == "value_error":
+        return str(context["error"])
+    if fault["type"] == "union_tag_invalid":
+        names = [name.strip("'") for name in context["expected_tags"].split(", ")]
+        try:
+            look_up(dict.fromkeys(names), context["tag"], str(fault["loc"][-1]))
+        except ValueError as unknown:
+            return str(unknown)
+    return fault["msg"]
