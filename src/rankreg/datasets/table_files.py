@@ -1,5 +1,9 @@
 """Tables on disk, whole or a chunk at a time."""
 
+import lzma
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Collection, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -8,6 +12,9 @@ import pandas as pd
 
 PARQUET = (".parquet", ".pq")
 CHUNK = 50_000  # rows
+COMPRESSED = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zip": "zip", ".zst": "Zstandard", ".tar": "tar"}
+# What the standard library raises; of RuntimeError it is an encrypted zip file.
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, RuntimeError)
 
 
 def read_table(path: Path | str, *, header: bool = True, text: Collection[str] = ()) -> pd.DataFrame:
@@ -40,6 +47,22 @@ def table_chunks(
                 yield _with_text_names(chunk)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a table in CSV: {error}") from error
+    except ImportError as error:  # pandas reads .zst with a package of its own
+        raise ValueError(f"reading {path.name} needs another package ({error}), or unpack the file") from error
+    except (*DAMAGE, OSError) as error:
+        if _is_of_the_system(error):
+            raise
+        kind = COMPRESSED.get(path.suffix.lower(), "CSV")
+        raise ValueError(f"{path} is truncated or not a {kind} file: {_first_line(error)}") from error
+
+
+def _is_of_the_system(error: BaseException) -> bool:
+    """A disk that fails has a number; bzip2, gzip and Arrow raise OSErrors without one for bad content."""
+    return isinstance(error, OSError) and error.errno is not None
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def _check_shape(rows: pd.DataFrame, path: Path) -> None:
@@ -70,5 +93,7 @@ def _parquet_chunks(path: Path, rows: int | None) -> Iterator[pd.DataFrame]:
                 chunk.index = pd.RangeIndex(start, start + len(chunk))
                 start += len(chunk)
                 yield chunk
-    except pyarrow.lib.ArrowInvalid as error:
-        raise ValueError(f"{path} is not a Parquet file or is damaged: {error}") from error
+    except (pyarrow.lib.ArrowException, OSError) as error:
+        if _is_of_the_system(error):
+            raise
+        raise ValueError(f"{path} is truncated or not a Parquet file: {_first_line(error)}") from error
