@@ -81,6 +81,13 @@ def test_a_size_that_makes_no_sense_is_refused(size: Any) -> None:
         image_size(size)
 
 
+@pytest.mark.parametrize("size", [100_000, (64, 4097), (4097, 64)])
+def test_a_size_that_would_fill_the_memory_is_refused(size: Any) -> None:
+    with pytest.raises(ValueError, match="at most 4096 pixels: got"):
+        image_size(size)
+    assert image_size(4096) == (4096, 4096)
+
+
 def test_the_cache_gives_the_same_pixels_and_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = [save(tmp_path / f"{k}.png", k) for k in range(5)]
     names = [path.name for path in paths]

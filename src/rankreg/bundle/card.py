@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, model_validator
 
+from rankreg.datasets.images import MOST_PIXELS
 from rankreg.models import ModelShape
 
 FORMAT_VERSION = 1
-MOST_PIXELS = 4096  # along one side: a larger number in a file is a fault, not a wish
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 

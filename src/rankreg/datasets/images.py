@@ -28,14 +28,17 @@ SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", 
 CHUNK = 256  # images between two writes to the cache
 SHOWN = 5  # bad files named in an error
 SMALLEST = 8
+MOST_PIXELS = 4096  # along one side: a larger number is a slip or a fault, and would fill the memory
 
 
 def image_size(size: int | Sequence[int]) -> Size:
     """(height, width), from one number or two."""
     sides = (size, size) if isinstance(size, int | np.integer) else tuple(size)
-    if len(sides) != 2 or not all(isinstance(side, int | np.integer) and side >= SMALLEST for side in sides):
+    good = [isinstance(side, int | np.integer) and SMALLEST <= side <= MOST_PIXELS for side in sides]
+    if len(sides) != 2 or not all(good):
         raise ValueError(
-            f"size must be one whole number or (height, width), each at least {SMALLEST}: got {size!r}"
+            "size must be one whole number or (height, width), each at least"
+            f" {SMALLEST} and at most {MOST_PIXELS} pixels: got {size!r}"
         )
     return int(sides[0]), int(sides[1])
 
