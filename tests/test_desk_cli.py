@@ -10,10 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rankreg.bundle import Threshold
 from rankreg.cli import main
-from rankreg.desk.words import number, share
-from rankreg.fit.summary import _price
 from rankreg.operating import certify, compare, monitor
 
 Run = Callable[..., tuple[int, str, str]]
@@ -96,37 +93,6 @@ def test_certify_by_group_and_for_several_targets(run: Run, table: pd.DataFrame)
     assert [point["tpr"] for point in json.loads(out)["points"]] == [0.98, 0.9]
 
 
-@pytest.mark.parametrize("width", ["60", "80", "200"])
-def test_long_group_names_hide_no_number(
-    run: Run, table: pd.DataFrame, width: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", width)
-    names = table["sex"].map(
-        {"f": "a hospital whose name is quite long", "m": "another hospital, with a longer name"}
-    )
-    table.assign(site=names).to_csv("sites.csv", index=False)
-    arguments = ("certify", "sites.csv", *COLUMNS, "--group", "site", "--tpr", "0.95")
-    found, out = json.loads(run(*arguments, "--json")[1]), run(*arguments)[1]
-    for name, point in found["points"].items():
-        for text in (
-            name,
-            f"{point['positives']:,}",
-            repr(point["threshold"]),
-            share(point["recall"]),
-            share(point["fpr"]),
-            share(point["fpr_at_most"], up=True),
-            number(point["alarms_per_1000"]),
-        ):
-            assert text in out
-
-
-def test_it_is_said_how_labels_were_read(run: Run, table: pd.DataFrame) -> None:
-    arguments = ("certify", "scores.csv", "--score", "model output", "--label", "answer", "--positive", "yes")
-    assert "yes → positive (400), no → negative (1,600)" in run(*arguments)[1]
-    read = {"column": "answer", "positive": "yes", "positives": 400, "others": ["no"], "negatives": 1600}
-    assert json.loads(run(*arguments, "--json")[1])["labels"] == read
-
-
 @pytest.mark.parametrize(("odd", "positive"), [("Yes ", "yes"), ("YES", "yes"), ("1.0", "1"), (" 1", "1")])
 def test_labels_that_look_like_the_positive_one_are_not_taken_for_negatives(
     run: Run, odd: str, positive: str
@@ -200,47 +166,6 @@ def test_compare_refuses_equal_scores(run: Run, table: pd.DataFrame) -> None:
     assert "second model: all 2000 scores equal 0.5" in error
 
 
-def test_compare_warns_of_too_few_positives_and_never_says_that_p_is_zero(run: Run) -> None:
-    generator, labels = np.random.default_rng(3), np.repeat([1, 0], [40, 4000])
-    good, bad = labels + 1e-3 * generator.random(4040), generator.random(4040) - labels
-    pd.DataFrame({"y": labels, "good": good, "bad": bad}).to_csv("both.csv", index=False)
-    arguments = ("compare", "both.csv", "both.csv", "--label", "y", "--score", "good", "--score-b", "bad")
-    _, out, _ = run(*arguments)
-    assert "40 positives leave room for less than one miss at 98 % TPR" in " ".join(out.split())
-    assert "p < 1e-300" in out
-
-
-def test_targets_hold_together_and_each_bound_says_how_sure_it_is(run: Run, table: pd.DataFrame) -> None:
-    _, out, _ = run("certify", "scores.csv", *COLUMNS, "--tpr", "0.9", "--tpr", "0.98")
-    assert "all 2 recalls hold together, 95 % sure" in out
-    assert out.count("(97.46 % sure)") == 2  # √0.95, rounded down
-    assert out.count("(92.46 % sure)") == 4
-
-
-def test_no_price_is_named_where_there_is_none(run: Run) -> None:
-    rows = "1,1\n" * 390 + "1,0.5\n" * 2 + "0,0\n" * 300 + "0,1\n" * 9
-    _, out, _ = run("certify", write("y,s\n" + rows), "--label", "y", "--score", "s")
-    assert "no price: the usual threshold is the same one" in " ".join(out.split())
-    rows = "1,1\n" * 390 + "1,0.5\n" * 7 + "0,0\n" * 300 + "0,0.7\n" * 9
-    _, out, _ = run("certify", write("y,s\n" + rows), "--label", "y", "--score", "s")
-    assert "the usual threshold 1.0, which falls short of 98 % with a chance of at most" in " ".join(out.split())
-
-
-def test_a_fit_names_no_price_either_where_there_is_none() -> None:
-    labels, scores = np.repeat([1, 0], [392, 300]), np.repeat([1.0, 0.5, 0.0], [390, 2, 300])
-    for values, said in ((scores, "the same one"), (np.where(np.arange(692) < 4, 0.5, scores), "at most")):
-        point = certify(labels, values)
-        saved = Threshold(
-            value=point.threshold,
-            tpr=0.98,
-            confidence=0.95,
-            certified=True,
-            calibration_positives=392,
-            certificate=point.to_dict(),
-        )
-        assert said in _price(saved)[0][1]
-
-
 def test_compare_refuses_other_samples(run: Run, table: pd.DataFrame) -> None:
     table.iloc[:-1].to_csv("fewer.csv", index=False)
     for arguments, message in (
@@ -256,13 +181,6 @@ def test_other_separators_read_alike(run: Run, table: pd.DataFrame, separator: s
     table.to_csv("other.csv", index=False, sep=separator)
     expected = run("certify", "scores.csv", *COLUMNS, "--json")[1]
     assert run("certify", "other.csv", *COLUMNS, "--json", "--separator", typed)[1] == expected
-
-
-def test_monitor_says_that_without_labels_every_row_counts(run: Run, table: pd.DataFrame) -> None:
-    arguments = ("monitor", "scores.csv", "--score", "model output", "--threshold", "1.0")
-    assert "every row is taken as a confirmed positive" in run(*arguments)[1]
-    found = json.loads(run(*arguments, "--json")[1])
-    assert (found["labels"]["read_as"], found["positives"]) == ("every row is taken as a confirmed positive", 2000)
 
 
 def test_monitor_follows_time_and_warns(run: Run, table: pd.DataFrame) -> None:

@@ -92,7 +92,8 @@ def point_lines(point: OperatingPoint, where: str = "", advice: str = HOW_TO_GIV
 
 def target_lines(found: TargetPoints) -> Lines:
     """Points for several TPRs, and that they hold together."""
-    together = f"all {len(found.points)} recalls hold together, {percent(found.confidence)} sure"
+    parts = "both" if len(found.points) == 2 else f"all {len(found.points)}"
+    together = f"{parts} recalls hold together, {percent(found.confidence)} sure"
     return [("Targets", together), *(line for point in found.points for line in [("", ""), *point_lines(point)])]
 
 

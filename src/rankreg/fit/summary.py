@@ -2,10 +2,12 @@
 
 import math
 import shlex
+from collections.abc import Sequence
 
 from rankreg.bundle import Threshold, evaluation_lines
 from rankreg.bundle.words import Lines
 from rankreg.fit.pipeline import Fitted
+from rankreg.fit.sources import MOST
 from rankreg.operating import percent
 
 
@@ -15,15 +17,26 @@ def summary_lines(fitted: Fitted) -> Lines:
     parts = ", ".join(f"{name} {part['samples']:,} ({part['positives']:,})" for name, part in card.parts.items())
     lines = [
         ("Data", f"{card.name}; samples (of which {card.classes[1]!r}): {parts}"),
+        *_unused(card.preprocessing.get("unused", ())),
         ("Training", f"epoch {fitted.best_epoch + 1} of {fitted.epochs}, the best on the validation part"),
         ("Threshold", f"alarm when score ≥ {threshold.value:.6g}"),
         ("Recall", _promise(threshold)),
         *_price(threshold),
         *_advice(fitted),
-        ("On the test part", "which nothing was chosen on:"),
+        ("Measured", "once, on the test part, by which nothing was chosen:"),
         *evaluation_lines(fitted.test),
     ]
     return lines + _next(fitted)
+
+
+def _unused(columns: Sequence[str]) -> Lines:
+    """What was not learned from though nobody said so."""
+    if not columns:
+        return []
+    listing = ", ".join(map(repr, columns))
+    return [
+        ("Not learned from", f"{listing}: empty, or text without a value that occurs twice; say --id or --drop")
+    ]
 
 
 def _promise(threshold: Threshold) -> str:
@@ -66,19 +79,21 @@ def _advice(fitted: Fitted) -> Lines:
     parts = fitted.bundle.card.parts
     held = sum(part["positives"] for part in parts.values())
     in_all = math.ceil(threshold.positives_needed * held / max(threshold.calibration_positives, 1))
-    return [
-        (
-            "To certify",
-            f"run it again with --tpr {reachable:g}, the highest these positives can certify (no new training), or"
-            f" with a larger --calibration share, or collect about {in_all:,} positives in all ({held:,} are here)",
-        )
-    ]
+    how = "no new training" if fitted.bundle.card.training["selection"] == "auc" else "trains anew: another --out"
+    ways = [f"run it again with --tpr {reachable:g}, the highest these positives can certify ({how})"]
+    if math.floor(MOST * held) >= threshold.positives_needed:
+        share = math.ceil(100 * threshold.positives_needed / held - 1e-9) / 100
+        ways.append(f"with --calibration {share:g}, which leaves less to train on (trains anew: another --out)")
+    ways.append(f"collect about {in_all:,} positives in all ({held:,} are here)")
+    return [("To certify", ", or ".join(ways))]
 
 
 def _next(fitted: Fitted) -> Lines:
     home = shlex.quote(str(fitted.folder))
+    images = fitted.bundle.card.preprocessing["kind"] == "image"
+    decoded = " decoded/ the images as the network sees them (may be removed)," if images else ""
     return [
-        ("Files", f"{fitted.folder}: bundle/ is the model, run/ the training, summary.json these numbers"),
+        ("Files", f"{fitted.folder}: bundle/ is the model, run/ the training,{decoded} summary.json these numbers"),
         ("Use it", f"rankreg predict {home} NEW_DATA --out scores.csv"),
         ("Check it", f"rankreg evaluate {home} LABELLED_DATA"),
         ("Look at it", f"open {fitted.report} in a browser" if fitted.report.endswith(".html") else fitted.report),
