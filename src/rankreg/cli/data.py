@@ -1,12 +1,15 @@
 """`rankreg data list` and `rankreg data get`."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-FOLDER_HELP = "Where data sets live. [default: $RANKREG_DATA, else the user's cache]"
+FOLDER_HELP = "Where data sets live (default: $RANKREG_DATA, else the user's cache)."
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help=FOLDER_HELP, show_default=False)]
+
+ADDRESS = re.compile(r"https?://[^\s,;]+")
 
 data_app = typer.Typer(help="Show and get data sets.", no_args_is_help=True)
 
@@ -24,6 +27,12 @@ def show(data_dir: DataDir = None) -> None:
 
     from rankreg.datasets.catalog import CATALOG, data_folder, find
 
+    addresses: list[str] = []
+
+    def numbered(address: "re.Match[str]") -> str:
+        addresses.append(address.group())
+        return f"[{len(addresses)}]"
+
     listing = Table(title=f"Data sets in {data_folder(data_dir)}", title_justify="left")
     for heading in ("name", "data set", "there", "where, or how to get it"):
         listing.add_column(heading, overflow="fold", no_wrap=heading == "name")
@@ -35,8 +44,11 @@ def show(data_dir: DataDir = None) -> None:
             listing.add_row(name, entry.title, "yes", str(place))
         else:
             advice = f"rankreg data get {name}" if entry.url else entry.by_hand
-            listing.add_row(name, entry.title, "no", advice)
-    Console().print(listing)
+            listing.add_row(name, entry.title, "no", ADDRESS.sub(numbered, advice))
+    console = Console(markup=False, highlight=False)
+    console.print(listing)
+    for number, address in enumerate(addresses, 1):  # below the table, where no cell breaks them
+        console.print(f"[{number}] {address}", soft_wrap=True)
 
 
 @data_app.command()
@@ -45,6 +57,10 @@ def get(
     data_dir: DataDir = None,
 ) -> None:
     """Download a data set from its official address; a broken download goes on where it stopped."""
+    from rankreg.datasets.catalog import CATALOG
     from rankreg.datasets.download import get as download
 
-    typer.echo(download(name, data_dir))
+    if name in CATALOG and not CATALOG[name].found_by:
+        typer.echo(f"{name}: {CATALOG[name].by_hand}")
+    else:
+        typer.echo(download(name, data_dir))

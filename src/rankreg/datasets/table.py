@@ -1,6 +1,7 @@
 """A table of one's own: CSV (also .gz, .xz, …) or Parquet."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +35,23 @@ def table(
 
     positive: the target value that is critical, all others being negative; needed unless the targets are 0 and 1.
     group: rows of one group (a patient) stay in one part, and so do rows that are equal in all features, unless
-    keep_copies_together=False. Group and id columns are no features. Without a header line, columns are "0", "1", …
+    keep_copies_together=False. Group and id columns are no features, nor is text of which no value occurs twice
+    ("unused" in the preprocessing). Without a header line, columns are "0", "1", …
     seed cuts the parts; another member of an ensemble gets other training and validation rows, the rest alike.
     """
     rows = read_table(path, header=header, text=categorical)
+    if len(rows) == 0:
+        raise ValueError(f"{path} holds no rows{', only a header line' if header else ''}")
     special = [name for name in (target, group, id_column) if name is not None]
     _check_target(rows, target, header)
     check_columns(rows, [*special, *drop, *categorical])
     labels, negative_name, positive_name = binary_labels(rows[target], positive)
     check_both_classes(labels, shares, ("negative", "positive"))
     features = rows.drop(columns=[*special, *(name for name in drop if name not in special)])
+    names = _all_distinct(features, categorical)
+    if names and len(names) == features.shape[1]:
+        raise ValueError(f"no column to learn from: no value occurs twice in {', '.join(names)}")
+    features = features.drop(columns=names)  # before copies are looked for: names would tell them apart
 
     kept_together = [_row_codes(features)] if keep_copies_together and features.shape[1] else []
     if group is not None:
@@ -66,7 +74,7 @@ def table(
         parts={name: Samples(matrix, part, labels[part], ids[part]) for name, part in parts.items()},
         classes=(negative_name, positive_name),
         preprocessing={
-            **preprocessor.to_dict(),
+            **replace(preprocessor, unused=(*preprocessor.unused, *names)).to_dict(),
             "target": target,
             "positive": positive_name,
             "id_column": id_column,
@@ -89,7 +97,7 @@ def binary_labels(values: pd.Series, positive: str | None) -> tuple[NDArray[np.i
             f"the target column {values.name!r} is empty in {int(values.isna().sum())} rows, the first is {first}:"
             " drop or label them"
         )
-    texts = _label_texts(values)
+    texts = label_texts(values)
     found = texts.value_counts()
     listing = ", ".join(f"{value!r} ({count})" for value, count in list(found.items())[:8])
     if positive is None:
@@ -99,6 +107,8 @@ def binary_labels(values: pd.Series, positive: str | None) -> tuple[NDArray[np.i
                 " (positive=…, --positive)"
             )
         positive = "1" if "True" not in found.index else "True"
+    elif positive not in found.index and (whole := _as_whole(positive)) in found.index:
+        positive = whole
     elif positive not in found.index:
         raise ValueError(f"no row of the target column {values.name!r} is {positive!r}: it holds {listing}")
     others = [str(value) for value in found.index if value != positive]
@@ -107,14 +117,33 @@ def binary_labels(values: pd.Series, positive: str | None) -> tuple[NDArray[np.i
 
 def is_positive(values: pd.Series, positive: str) -> NDArray[np.int64]:
     """1 where the target is the positive value, else 0."""
-    return np.asarray(_label_texts(values) == positive, dtype=np.int64)
+    return np.asarray(label_texts(values) == positive, dtype=np.int64)
 
 
-def _label_texts(values: pd.Series) -> pd.Series:
+def label_texts(values: pd.Series) -> pd.Series:
     """Targets as text; 1.0 is "1", since a file may hold either."""
     return values.map(
         lambda value: str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     )
+
+
+def _as_whole(text: str) -> str:
+    """ "1.0" as "1", as in the file."""
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return str(int(number)) if number.is_integer() else text
+
+
+def _all_distinct(features: pd.DataFrame, categorical: Collection[str]) -> list[str]:
+    """Columns of text that name rows rather than describe them: no value occurs twice."""
+    return [
+        str(name)
+        for name, column in features.items()
+        if not (pd.api.types.is_numeric_dtype(column) or name in categorical or column.isna().all())
+        and column.dropna().is_unique
+    ]
 
 
 def _check_target(rows: pd.DataFrame, target: str, header: bool) -> None:

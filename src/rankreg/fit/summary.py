@@ -33,10 +33,9 @@ def _unused(columns: Sequence[str]) -> Lines:
     """What was not learned from though nobody said so."""
     if not columns:
         return []
-    listing = ", ".join(map(repr, columns))
-    return [
-        ("Not learned from", f"{listing}: empty, or text without a value that occurs twice; say --id or --drop")
-    ]
+    why = "empty, or text without a value that occurs twice"
+    what = "if it names the rows, pass it as --id; --drop leaves it out without a word"
+    return [("Not learned from", f"{', '.join(map(repr, columns))}: {why}; {what}")]
 
 
 def _promise(threshold: Threshold) -> str:

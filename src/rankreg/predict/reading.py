@@ -15,11 +15,12 @@ from rankreg.bundle import BundleCard
 from rankreg.datasets.folder import class_folders
 from rankreg.datasets.images import SUFFIXES, read_image
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.datasets.table import is_positive
+from rankreg.datasets.table import is_positive, label_texts
 from rankreg.datasets.table_files import table_chunks
 
 IMAGES = 128  # decoded at once
 ROWS = 20_000
+SHOWN = 8  # target values in a message
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +58,22 @@ def _rows(path: Path, preprocessing: Mapping[str, Any], labelled: bool) -> Itera
     features = [column.name for column in preparation.numeric] + list(preparation.text_columns)
     needed = [*features, *([target] if labelled else [])]
     text = [*preparation.text_columns, *([names] if names is not None else [])]
+    positives, others = 0, set[str]()
     for chunk in table_chunks(path, header=preprocessing["header"], text=text, rows=ROWS):
         _check_present(chunk, needed, path)
         ids = chunk[names] if names is not None and names in chunk.columns else chunk.index
         labels = _labels(chunk[target], preprocessing["positive"], path) if labelled else None
+        if labels is not None:
+            positives += int(labels.sum())
+            if not positives and len(others) < SHOWN:
+                others |= set(label_texts(chunk[target]))
         yield Chunk([str(name) for name in ids], preparation.transform(chunk[features]), [""] * len(chunk), labels)
+    if others and not positives:  # another spelling of the positive value must not pass for a negative one
+        listing = ", ".join(map(repr, sorted(others)[:SHOWN])) + (", …" if len(others) > SHOWN else "")
+        raise ValueError(
+            f"{path}: target {target!r} holds {listing};"
+            f" the bundle's positive value is {preprocessing['positive']!r}"
+        )
 
 
 def _check_present(rows: pd.DataFrame, needed: list[str], path: Path) -> None:
