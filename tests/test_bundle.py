@@ -16,13 +16,24 @@ from rankreg.bundle import Bundle, Threshold, evaluate_scores, files, load_bundl
 from rankreg.bundle.card import digest
 from rankreg.models import MLPShape, ResNetShape, build_model
 
+TABLE: dict[str, Any] = {
+    "kind": "table",
+    "numeric": [{"name": "age", "median": 50.0, "mean": 51.5, "scale": 10.0, "may_miss": False}],
+    "categorical": [{"name": "site", "values": ["arm"]}],
+    "unused": [],
+    "target": "state",
+    "positive": "sick",
+    "id_column": None,
+    "header": True,
+}
+
 
 def contents(**changes: Any) -> dict[str, Any]:
     """The fields of a card."""
     return {
         "name": "toy",
         "model": MLPShape(classes=2, features=3, head="score"),
-        "preprocessing": {"kind": "table", "numeric": [], "categorical": []},
+        "preprocessing": TABLE,
         "classes": ("healthy", "sick"),
         "threshold": Threshold(value=0.5, tpr=0.9, confidence=0.95, certified=False, calibration_positives=4),
         "training": {"epochs": 1},
@@ -101,9 +112,7 @@ def edit(key: str, value: Any, resign: bool = False) -> Callable[[Path], None]:
         (edit("version", 2), "format version 2"),
         (edit("surprise", 1, resign=True), "surprise"),
         (edit("preprocessing", {"kind": "pickle"}, resign=True), "'table' or 'image'"),
-        (edit("preprocessing", {"kind": "image", "height": 16, "width": 10**9}, resign=True), "whole number"),
-        (edit("model", {"name": "mlp", "classes": 2, "features": 9}, resign=True), "do not fit"),
-        (edit("model", {"name": "mlp", "classes": 2, "features": 10**12}, resign=True), "do not fit"),
+        (edit("preprocessing", {"kind": "image", "height": 16, "width": 10**9}, resign=True), "4096"),
         (edit("weights", {"file": "../../other", "sha256": "0" * 64}, resign=True), "damaged: weights.file"),
     ],
 )
@@ -113,6 +122,88 @@ def test_a_damaged_or_edited_bundle_is_refused_in_words(
     damage(saved)
     with pytest.raises(ValueError, match=message):
         load_bundle(saved)
+
+
+REMOVED = object()
+AGE, SITE = TABLE["numeric"][0], TABLE["categorical"][0]
+
+
+def resealed(folder: Path, place: str, value: Any) -> None:
+    """Change or remove one value of the card, and seal it again as a stranger could."""
+    card = json.loads((folder / "bundle.json").read_text())
+    *outer, last = place.split(".")
+    inner = card
+    for key in outer:
+        inner = inner[key]
+    if value is REMOVED:
+        del inner[last]
+    else:
+        inner[last] = value
+    card["sha256"] = digest(card)
+    (folder / "bundle.json").write_text(json.dumps(card))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("preprocessing.target", REMOVED, "target: Field required"),
+        ("preprocessing.target", ["state"], "target: .*valid string"),
+        ("preprocessing.target", "age", "the columns must differ, 'age' is there twice"),
+        ("preprocessing.positive", REMOVED, "positive: Field required"),
+        ("preprocessing.positive", "healthy", "not the positive class 'sick'"),
+        ("preprocessing.id_column", REMOVED, "id_column: Field required"),
+        ("preprocessing.id_column", {"a": 1}, "id_column: .*valid string"),
+        ("preprocessing.header", "x", "header: .*valid boolean"),
+        ("preprocessing.header", 1, "header: .*valid boolean"),
+        ("preprocessing.unused", [1], "unused.0: .*valid string"),
+        ("preprocessing.surprise", 1, "surprise: Extra inputs"),
+        ("preprocessing.kind", ["table"], "'table' or 'image'"),
+        ("preprocessing.kind", "image", "preprocessing: image.height: Field required"),
+        ("preprocessing.numeric", REMOVED, "numeric: Field required"),
+        ("preprocessing.numeric", [], "makes 2 features, the network takes 3"),
+        ("preprocessing.numeric", [AGE, AGE], "'age' is there twice"),
+        ("preprocessing.numeric", [AGE | {"name": 3}], "numeric.0.name: .*valid string"),
+        ("preprocessing.numeric", [AGE | {"scale": 0}], "numeric.0.scale: .*greater than 0"),
+        ("preprocessing.numeric", [AGE | {"mean": float("nan")}], "numeric.0.mean: .*finite"),
+        ("preprocessing.numeric", [AGE | {"mean": 10**400}], "numeric.0.mean: .*valid number"),
+        ("preprocessing.numeric", [AGE | {"mean": "1"}], "numeric.0.mean: .*valid number"),
+        ("preprocessing.categorical", [SITE | {"values": ["arm", "arm"]}], "the values of 'site' must differ"),
+        ("preprocessing.categorical", [SITE | {"values": [1]}], "values.0: .*valid string"),
+        ("preprocessing", {"kind": "image", "height": 16, "width": 16}, "'mlp' does not take .* 'image'"),
+        ("model.features", 10**12, "makes 3 features, the network takes 1000000000000"),
+        ("model.hidden", [1] * 200_000, "at most 64 layers"),
+        ("model.hidden", [65537], "each at most 65536 wide"),
+        ("model.hidden", [8, 8], "do not fit the network"),
+        ("model", {"name": "resnet10", "classes": 2, "width": 1e300}, "width must be at most 128"),
+    ],
+)
+def test_a_card_that_was_edited_and_sealed_again_is_refused_in_a_line(
+    saved: Path, place: str, value: Any, message: str
+) -> None:
+    resealed(saved, place, value)
+    with pytest.raises(ValueError, match=message) as raised:
+        load_bundle(saved)
+    assert len(str(raised.value).replace(str(saved), "")) < 500
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("depth", [500, 900, 200_000])
+def test_a_card_nested_without_end_is_refused(saved: Path, depth: int) -> None:
+    (saved / "bundle.json").write_text('{"format": ' + "[" * depth + "]" * depth + "}")
+    with pytest.raises(ValueError, match=r"nested too deeply|does not describe"):
+        load_bundle(saved)
+
+
+def test_weights_that_are_a_folder_are_named(saved: Path) -> None:
+    (saved / "model.safetensors").unlink()
+    (saved / "model.safetensors").mkdir()
+    with pytest.raises(ValueError, match=r"model\.safetensors is not a file: the bundle is not whole"):
+        load_bundle(saved)
+
+
+def test_weights_of_another_type_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"is torch\.float64 instead of torch\.float32"):
+        save_bundle(tmp_path / "bundle", build_model(contents()["model"]).double(), **contents())
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, model_validator
 
-from rankreg.datasets.images import MOST_PIXELS
-from rankreg.models import ModelShape
+from rankreg.bundle.inputs import TableInputs, read_inputs
+from rankreg.models import MLPShape, ModelShape, ResNetShape
 
 FORMAT_VERSION = 1
+MOST_LAYERS = 64
+WIDEST = 65536
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -74,15 +76,30 @@ class BundleCard(_Part):
     def _can_be_used(self) -> "BundleCard":
         if self.model.classes != 2:
             raise ValueError("the network must have two classes")
-        kind = self.preprocessing.get("kind")
-        if kind == "image":
-            for side in ("height", "width"):
-                pixels = self.preprocessing.get(side)
-                if type(pixels) is not int or not 1 <= pixels <= MOST_PIXELS:
-                    raise ValueError(f"preprocessing.{side} must be a whole number up to {MOST_PIXELS}")
-        elif kind != "table":
-            raise ValueError(f"preprocessing.kind must be 'table' or 'image', got {kind!r}")
+        _check_bounds(self.model)
+        try:
+            inputs = read_inputs(self.preprocessing)
+        except ValueError as error:
+            raise ValueError(f"preprocessing: {error}") from error
+        if isinstance(inputs, TableInputs) != isinstance(self.model, MLPShape):
+            raise ValueError(f"the network {self.model.name!r} does not take inputs of the kind {inputs.kind!r}")
+        if isinstance(inputs, TableInputs) and isinstance(self.model, MLPShape):
+            if inputs.features != self.model.features:
+                raise ValueError(
+                    f"preprocessing makes {inputs.features} features, the network takes {self.model.features}"
+                )
+            if inputs.positive != self.classes[1]:
+                raise ValueError(f"preprocessing.positive is not the positive class {self.classes[1]!r:.80}")
         return self
+
+
+def _check_bounds(model: ResNetShape | MLPShape) -> None:
+    """Even a network without memory takes time to build."""
+    if isinstance(model, ResNetShape):
+        if model.width > WIDEST / 512:  # channels of the last stage
+            raise ValueError(f"model.width must be at most {WIDEST // 512}")
+    elif len(model.hidden) > MOST_LAYERS or max(model.hidden, default=1) > WIDEST:
+        raise ValueError(f"model.hidden must be at most {MOST_LAYERS} layers, each at most {WIDEST} wide")
 
 
 def digest(content: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from rankreg.bundle.card import FORMAT_VERSION, BundleCard, Weights, digest, finite
+from rankreg.bundle.inputs import first_fault
 from rankreg.models import build_model
 
 CARD = "bundle.json"
@@ -66,10 +68,10 @@ def load_bundle(folder: Path | str) -> Bundle:
     """
     home = _home(Path(folder))
     card = _read_card(home / CARD)
-    try:
-        packed = (home / WEIGHTS).read_bytes()
-    except FileNotFoundError:
-        raise ValueError(f"{home} has no {WEIGHTS}: the bundle is not whole; copy all of its files") from None
+    if not (home / WEIGHTS).is_file():
+        what = f"{home / WEIGHTS} is not a file" if (home / WEIGHTS).exists() else f"{home} has no {WEIGHTS}"
+        raise ValueError(f"{what}: the bundle is not whole; copy all of its files")
+    packed = (home / WEIGHTS).read_bytes()
     found = hashlib.sha256(packed).hexdigest()
     if found != card.weights.sha256:
         raise ValueError(
@@ -80,15 +82,24 @@ def load_bundle(folder: Path | str) -> Bundle:
         weights: Mapping[str, Tensor] = load(packed)
         with torch.device("meta"):  # no memory for a network that the weights do not fill
             model = build_model(card.model)
+        _check_types(weights, model)
         model.load_state_dict(weights, assign=True)
     except (SafetensorError, RuntimeError, ValueError) as error:
-        raise ValueError(f"{home}: the weights do not fit the network that {CARD} describes: {error}") from error
+        why = shorten(" ".join(str(error).split("\n")[:2]), 300)  # torch lists every weight there is
+        raise ValueError(f"{home}: the weights do not fit the network that {CARD} describes: {why}") from error
     bad = [name for name, value in weights.items() if not bool(value.isfinite().all())]
     if bad:
         raise ValueError(f"{home}: the weights {bad[0]} are not finite; the bundle cannot be used")
     if card.preprocessing["kind"] == "image":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return Bundle(model.eval(), card)
+
+
+def _check_types(weights: Mapping[str, Tensor], model: nn.Module) -> None:
+    """Weights are assigned, not copied, so they keep their type: another one would fail at the first sample."""
+    for name, wanted in model.state_dict().items():
+        if name in weights and weights[name].dtype != wanted.dtype:
+            raise ValueError(f"{name} is {weights[name].dtype} instead of {wanted.dtype}")
 
 
 def _home(folder: Path) -> Path:
@@ -104,8 +115,11 @@ def _read_card(path: Path) -> BundleCard:
     again = "get the bundle again"
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
+        found = digest(content) if isinstance(content, dict) else ""
     except ValueError as error:
         raise ValueError(f"{path} is truncated or not JSON ({error}): {again}") from error
+    except RecursionError as error:
+        raise ValueError(f"{path} is nested too deeply to be a bundle's: {again}") from error
     if not isinstance(content, dict) or content.get("format") != "rankreg-bundle":
         raise ValueError(f"{path} does not describe a rankreg bundle")
     if content.get("version") != FORMAT_VERSION:
@@ -113,15 +127,12 @@ def _read_card(path: Path) -> BundleCard:
             f"{path} is of format version {content.get('version')!r}, this rankreg reads {FORMAT_VERSION}:"
             " use the version of rankreg named in it"
         )
-    stated = content.pop("sha256", None)
-    if stated != digest(content):
+    if content.pop("sha256", None) != found:
         raise ValueError(f"{path} was changed after it was written (its sha256 does not match): {again}")
     try:
         return BundleCard.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "content"
-        raise ValueError(f"{path} is damaged: {where}: {first['msg']}; {again}") from error
+        raise ValueError(f"{path} is damaged: {first_fault(error)}; {again}") from error
 
 
 def _put_in_place(new: Path, folder: Path) -> None:
