@@ -1,25 +1,19 @@
 """From one's own data to a bundle: parts that never meet, an honest threshold, and faults said in words."""
 
-import errno
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
+import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from rankreg.bundle import files, load_bundle
+from rankreg.bundle import load_bundle
 from rankreg.fit import DEFAULTS, Source, fit, load_source, settings
 from rankreg.fit.pipeline import SLACK, choose_threshold
 from rankreg.operating import certify
 from rankreg.scores import Scores
-from tests.own_data import CommandLine, command, run_command, shared_data, write_images, write_table
+from tests.own_data import CommandLine, shared_data, write_images, write_table
 
 
 @pytest.fixture
@@ -142,161 +136,6 @@ def test_images_become_a_bundle(rankreg: CommandLine, tmp_path: Path) -> None:
     assert card.classes == ("good", "bad")
 
 
-def small(path: Path, **changes: Any) -> Path:
-    """The small table with other targets."""
-    table = pd.read_csv(write_table(path))
-    table.assign(**changes).to_csv(path, index=False)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("changes", "options", "message"),
-    [
-        ({}, ("--target", "sikc"), "did you mean 'sick'"),
-        ({}, (), "say which column is the target with --target"),
-        ({"sick": 0}, ("--target", "sick"), "no positive samples"),
-        ({"sick": [1, 1] + [0] * 398}, ("--target", "sick"), "only 2 positive samples: at least 8 are needed"),
-        ({"sick": ["yes", "no"] * 200}, ("--target", "sick"), "say which value is the positive one"),
-        ({"sick": ["yes", "no"] * 200}, ("--target", "sick", "--positive", "ja"), "'ja'"),
-        ({}, ("--target", "sick", "--size", "64"), "is a table, for which there is no --size"),
-        ({}, ("--target", "sick", "--tpr", "98"), "write 0.98 for 98 %"),
-        ({}, ("--target", "sick", "--model", "resnet10"), "resnet10"),
-        ({}, ("--target", "sick", "--method", "magic"), "magic"),
-        ({}, ("--target", "sick", "--calibration", "0.9"), "calibration share"),
-        ({}, ("--target", "sick", "--config", "absent.toml"), "absent.toml"),
-    ],
-)
-def test_what_the_user_can_mend_is_a_message_and_status_2(
-    rankreg: CommandLine,
-    tmp_path: Path,
-    changes: dict[str, Any],
-    options: tuple[str, ...],
-    message: str,
-) -> None:
-    data = small(tmp_path / "data.csv", **changes)
-    status, said, error = rankreg("fit", data, *options, "--epochs", 1, "--out", tmp_path / "out")
-    assert (status, said) == (2, "")
-    assert message in error
-    assert "Traceback" not in error
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ((), "say which folder"),
-        (("--positive", "baad"), "did you mean 'bad'"),
-        (("--positive", "bad", "--target", "x"), "there is no --target; name the critical class with --positive"),
-    ],
-)
-def test_image_folders_have_messages_of_their_own(
-    rankreg: CommandLine, tmp_path: Path, options: tuple[str, ...], message: str
-) -> None:
-    images = write_images(tmp_path / "images", 10, 10)
-    status, _, error = rankreg("fit", images, *options, "--out", tmp_path / "out")
-    assert status == 2
-    assert message in error
-
-
-def test_a_corrupt_training_image_is_named(rankreg: CommandLine, tmp_path: Path) -> None:
-    images = write_images(tmp_path / "images", 10, 10)
-    (images / "good/torn.png").write_bytes((images / "good/000.png").read_bytes()[:60])
-    status, _, error = rankreg("fit", images, "--positive", "bad", "--size", 16, "--out", tmp_path / "out")
-    assert status == 2
-    assert "good/torn.png" in error
-    assert "repair or remove" in error
-
-
-def test_a_full_disk_at_the_bundle_loses_nothing(
-    rankreg: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = write_table(tmp_path / "data.csv")
-    arguments = ("fit", data, "--target", "sick", "--drop", "name", "--epochs", 2, "--out", tmp_path / "out")
-
-    def full(path: Path, content: bytes) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(files, "_write", full)
-        status, _, error = rankreg(*arguments)
-    assert status == 2
-    assert "No space left on device" in error
-    assert not (tmp_path / "out/bundle").exists()
-
-    checkpoint = (tmp_path / "out/run/last.pt").stat().st_mtime_ns
-    assert rankreg(*arguments)[0] == 0
-    assert (tmp_path / "out/run/last.pt").stat().st_mtime_ns == checkpoint  # it was not trained again
-    load_bundle(tmp_path / "out")
-
-
-def test_another_run_in_the_same_folder_is_refused(rankreg: CommandLine, tmp_path: Path) -> None:
-    data = write_table(tmp_path / "data.csv")
-    arguments = ("fit", data, "--target", "sick", "--drop", "name", "--out", tmp_path / "out")
-    assert rankreg(*arguments, "--epochs", 1)[0] == 0
-    status, _, error = rankreg(*arguments, "--epochs", 2)
-    assert status == 2
-    assert "differs in epochs" in error
-
-
-@pytest.mark.slow
-def test_killed_and_started_again_it_ends_with_the_same_scores(tmp_path: Path) -> None:
-    data = write_table(tmp_path / "data.csv", rows=2000, positives=200)
-    arguments = ("fit", data, "--target", "sick", "--drop", "name", "--epochs", 30, "--out")
-    whole = run_command(*arguments, tmp_path / "whole")
-    assert whole.returncode == 0, whole.stderr
-
-    records = tmp_path / "killed/run/metrics.jsonl"
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(command(*arguments, tmp_path / "killed"), env=environment, stderr=subprocess.PIPE) as run:
-        deadline = time.monotonic() + 120
-        while not records.exists() and run.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        run.send_signal(signal.SIGKILL)
-    assert run.returncode == -signal.SIGKILL, "it was over before it could be killed"
-    assert not (tmp_path / "killed/bundle").exists()
-
-    again = run_command(*arguments, tmp_path / "killed")
-    assert again.returncode == 0, again.stderr
-    for name in ("test-scores.csv", "calibration-scores.csv", "bundle/bundle.json", "bundle/model.safetensors"):
-        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
-@pytest.mark.slow
-def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
-    data = write_table(tmp_path / "data.csv", rows=2000, positives=200)
-    arguments = ("fit", data, "--target", "sick", "--drop", "name", "--epochs", 200, "--out", tmp_path / "out")
-    with subprocess.Popen(command(*arguments), text=True, stderr=subprocess.PIPE) as run:
-        deadline = time.monotonic() + 120
-        while not (tmp_path / "out/run/metrics.jsonl").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        run.send_signal(signal.SIGINT)
-        _, error = run.communicate(timeout=60)
-    assert run.returncode == 130
-    assert "the same command again goes on" in error
-    assert "Traceback" not in error
-
-
-@pytest.mark.slow
-def test_two_processes_fit_together_and_one_speaks(tmp_path: Path) -> None:
-    data = write_table(tmp_path / "data.csv")
-    arguments = ("fit", data, "--target", "sick", "--drop", "name", "--epochs", 2, "--out", tmp_path / "out")
-    start = command(*arguments)
-    launcher = [
-        start[0],
-        "-m",
-        "torch.distributed.run",
-        "--nproc-per-node",
-        "2",
-        "--master-port",
-        "29517",
-        *start[1:],
-    ]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(launcher, capture_output=True, text=True, env=environment, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("alarm when score") == 1
-    load_bundle(tmp_path / "out")
-
-
 @pytest.mark.slow
 def test_mammography_is_fitted_without_a_copy_on_both_sides(tmp_path: Path) -> None:
     path = shared_data() / "tabular/mammography.csv.xz"
@@ -333,18 +172,6 @@ def test_a_folder_of_skin_lesions_goes_all_the_way_to_predict(rankreg: CommandLi
     assert scores.alarm[calibration.index[calibration.label == 1]].mean() >= 0.5
 
 
-def test_help_needs_neither_torch_nor_pandas_nor_scipy() -> None:
-    code = (
-        "import sys; sys.argv = ['rankreg', 'fit', '--help']\n"
-        "from rankreg.cli import main\n"
-        "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print([name for name in ('torch', 'pandas', 'scipy', 'sklearn') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip().endswith("[]")
-    assert "--target" in done.stdout
-
-
 def test_the_summary_is_also_there_for_programs(rankreg: CommandLine, tmp_path: Path) -> None:
     data = write_table(tmp_path / "data.csv")
     rankreg("fit", data, "--target", "sick", "--drop", "name", "--epochs", 1, "--out", tmp_path / "out")
@@ -353,3 +180,64 @@ def test_the_summary_is_also_there_for_programs(rankreg: CommandLine, tmp_path: 
     alarms = test.score >= summary["threshold"]["value"]
     assert summary["test"]["fpr"]["estimate"] == pytest.approx(alarms[test.label == 0].mean())
     assert summary["test"]["recall"]["estimate"] == pytest.approx(alarms[test.label == 1].mean())
+
+
+def test_the_seed_of_the_file_cuts_the_parts_too_unless_an_option_says_otherwise(
+    rankreg: CommandLine, tmp_path: Path
+) -> None:
+    data = write_table(tmp_path / "data.csv")
+    (tmp_path / "own.toml").write_text("seed = 5\n")
+    arguments = ("fit", data, "--target", "sick", "--id", "name", "--epochs", 1, "--config", tmp_path / "own.toml")
+    for name, seed, options in (("file", 5, ()), ("option", 0, ("--seed", 0))):
+        assert rankreg(*arguments, *options, "--out", tmp_path / name)[0] == 0
+        expected = load_source(Source(data, target="sick", id_column="name", seed=seed), tmp_path)["test"].ids
+        assert set(pd.read_csv(tmp_path / name / "test-scores.csv").id) == set(expected)
+        assert load_bundle(tmp_path / name).card.training["seed"] == seed
+
+
+def test_the_calibration_share_that_the_summary_names_is_enough(rankreg: CommandLine, tmp_path: Path) -> None:
+    data = write_table(tmp_path / "data.csv")
+    arguments = ("fit", data, "--target", "sick", "--id", "name", "--epochs", 1, "--tpr", "0.9", "--out")
+    said = rankreg(*arguments, tmp_path / "few")[1]
+    assert "UNCERTIFIED" in said
+    assert "(no new training)" in said
+    share = re.search(r"--calibration ([0-9.]+)", said)
+    assert share is not None
+    assert share[1] == "0.37"  # 29 of 80 positives, rounded up
+    assert "certified: at least 90 %" in rankreg(*arguments, tmp_path / "more", "--calibration", share[1])[1]
+
+
+def test_advice_that_would_not_help_is_not_given(rankreg: CommandLine, tmp_path: Path) -> None:
+    data = write_table(tmp_path / "data.csv")
+    (tmp_path / "own.toml").write_text('selection = "fpr"\n')
+    arguments = ("fit", data, "--target", "sick", "--id", "name", "--epochs", 1, "--config", tmp_path / "own.toml")
+    said = rankreg(*arguments, "--out", tmp_path / "out")[1]
+    assert "UNCERTIFIED" in said
+    assert "--calibration" not in said  # it takes 149 positives, and 65 % of 80 are 52
+    assert "no new training" not in said  # the epoch was chosen for this TPR
+
+
+def test_names_of_rows_are_no_feature_and_hide_no_copies(rankreg: CommandLine, tmp_path: Path) -> None:
+    table = pd.read_csv(write_table(tmp_path / "data.csv"))
+    twice = pd.concat([table, table.assign(name=table.name + "-again")])
+    twice.to_csv(tmp_path / "data.csv", index=False)
+    status, said, _ = rankreg(
+        "fit",
+        tmp_path / "data.csv",
+        "--target",
+        "sick",
+        "--positive",
+        "1.0",
+        "--epochs",
+        1,
+        "--out",
+        tmp_path / "out",
+    )
+    assert status == 0
+    assert re.search(r"Not learned from +'name': .*--id; --drop", said)
+    card = load_bundle(tmp_path / "out").card
+    assert card.preprocessing["unused"] == ["name"]
+    assert [column["name"] for column in card.preprocessing["categorical"]] == ["colour"]
+    parts = load_source(Source(tmp_path / "data.csv", target="sick"), tmp_path).parts
+    for part in parts.values():
+        assert set(part.ids % 400) == set(part.ids[part.ids < 400])

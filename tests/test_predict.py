@@ -155,6 +155,18 @@ def test_an_evaluation_is_that_of_the_predicted_scores(
     assert found.recall.estimate == pytest.approx(scores.alarm[rows.sick == 1].mean())
 
 
+def test_labels_that_the_bundle_does_not_know_are_no_negatives(
+    table_folder: Path, table_bundle: Bundle, tmp_path: Path
+) -> None:
+    rows = pd.read_csv(table_folder / "data.csv")
+    rows.assign(sick=rows.sick.map({0: "no", 1: "yes"})).to_csv(tmp_path / "new.csv", index=False)
+    with pytest.raises(ValueError, match="target 'sick' holds 'no', 'yes'; the bundle's positive value is '1'"):
+        evaluate(table_bundle, tmp_path / "new.csv")
+    assert predict(table_bundle, tmp_path / "new.csv", tmp_path / "scores.csv").samples == 400
+    rows.assign(sick=rows.sick.astype(float)).to_csv(tmp_path / "new.csv", index=False)
+    assert evaluate(table_bundle, tmp_path / "new.csv").evaluation.positives == 80
+
+
 def test_images_that_cannot_be_read_are_reported_and_the_others_scored(
     image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
