@@ -65,7 +65,7 @@ class TableInputs(_Strict):
 
     @model_validator(mode="after")
     def _columns_differ(self) -> "TableInputs":
-        features = [column.name for column in (*self.numeric, *self.categorical)]
+        features = [number.name for number in self.numeric] + [category.name for category in self.categorical]
         special = {self.target, self.id_column} - {None}  # the target may name the rows too
         _check_distinct([*features, *self.unused, *special], "the columns")
         return self
