@@ -3,55 +3,57 @@
 import torch
 from rich.table import Table
 
-from benchmarks.timing import best_times, duration, verdict
+from benchmarks.timing import best_times, duration
 from rankreg import Objective, PositiveBuffer, RankReg, make_loss
 from rankreg.models import ResNetShape, build_model
 
-TARGET = 1.02
-METHODS = {"BCE": Objective(make_loss("bce")), "BCE + RankReg": Objective(make_loss("bce"), RankReg())}
+TARGET = 0.02
 
 
 def step_times(width: float) -> dict[str, float]:
-    """Seconds per step: 64 images for BCE, 32 and 32 from the buffer for RankReg."""
+    """Seconds of a BCE step on 64 images, and of what comes on top, timed by itself: it is far below the noise of
+    whole steps."""
     torch.manual_seed(0)
     model = build_model(ResNetShape(width=width, classes=2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     images = torch.randint(256, (64, 3, 32, 32), dtype=torch.uint8).contiguous(memory_format=torch.channels_last)
-    labels = (torch.arange(64) >= 32).long()
+    labels = (torch.arange(64) >= 32).long()  # as many positives as with a full buffer
+    scores = torch.randn(64, requires_grad=True)
+    plain, ranked = Objective(make_loss("bce")), Objective(make_loss("bce"), RankReg())
     buffer = PositiveBuffer(32)
     buffer.update(images, labels, torch.zeros(64))
     few = labels[:32].clone()
     few[0] = 1  # one new positive a step
 
-    def step(objective: Objective, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        scores: torch.Tensor = model(inputs)
+    def step() -> None:
         optimizer.zero_grad()
-        objective(scores, targets).total.backward()
+        plain(model(images), labels).total.backward()
         optimizer.step()
-        return scores.detach()
 
-    def buffered_step() -> None:
+    def refill() -> None:
         inputs, targets = buffer.extend(images[:32], few)
-        buffer.update(inputs, targets, step(METHODS["BCE + RankReg"], inputs, targets))
+        buffer.update(inputs, targets, scores)
 
-    return best_times(
+    small = best_times(
         {
-            "BCE": lambda: step(METHODS["BCE"], images, labels),
-            "BCE + RankReg": lambda: step(METHODS["BCE + RankReg"], images, labels),
-            "BCE + buffer + RankReg": buffered_step,
-        },
-        seconds=8.0,
+            "bce": lambda: plain(scores, labels).total.backward(),
+            "rankreg": lambda: ranked(scores, labels).total.backward(),
+            "buffer": refill,
+        }
     )
+    step_seconds = best_times({"step": step}, seconds=5.0)["step"]
+    return {"step": step_seconds, "rankreg": small["rankreg"] - small["bce"], "buffer": small["buffer"]}
 
 
 def table() -> Table:
     """CIFAR-sized images, at a quarter of the width and in full."""
     result = Table(title="One step on 64 images of 32 × 32, ResNet-10")
-    for column in ("width", "BCE", "with RankReg ÷ BCE", "with buffer and RankReg ÷ BCE"):
+    for column in ("width", "BCE step", "RankReg adds", "buffer adds", "both ÷ step"):
         result.add_column(column, justify="right")
     for width in (0.25, 1.0):
         times = step_times(width)
-        plain = times["BCE"]
-        ratios = [times[name] / plain for name in ("BCE + RankReg", "BCE + buffer + RankReg")]
-        result.add_row(f"{width:g}", duration(plain), *(verdict(ratio, TARGET) for ratio in ratios))
+        share = (times["rankreg"] + times["buffer"]) / times["step"]
+        met = "met" if share <= TARGET else "MISSED"
+        shown = (duration(times[name]) for name in ("step", "rankreg", "buffer"))
+        result.add_row(f"{width:g}", *shown, f"{share:.2%} ({met}: ≤ {TARGET:.0%})")
     return result
