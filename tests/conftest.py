@@ -1,6 +1,8 @@
 """Shared oracles and settings."""
 
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +12,30 @@ from hypothesis import settings
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rankreg.cli import main
+
 settings.register_profile("rankreg", deadline=None)  # a busy machine must not fail a property
 settings.load_profile("rankreg")
 torch.set_num_threads(1)
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run a command in an empty folder: exit status, output, error output."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["rankreg", *arguments])
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, error = capsys.readouterr()
+        return int(left.value.code or 0), out, error
+
+    return call
 
 
 @pytest.fixture(autouse=True)

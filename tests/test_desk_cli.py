@@ -3,33 +3,14 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from rankreg.cli import main
 from rankreg.operating import certify, compare, monitor
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run a command in an empty folder: exit status, output, error output."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["rankreg", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, error = capsys.readouterr()
-        return int(left.value.code or 0), out, error
-
-    return call
+from tests.conftest import Run
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import hashlib
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,26 +10,16 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from rankreg.cli import main
 from rankreg.operating import certify
+from tests.conftest import Run
 
-Run = Callable[..., tuple[int, str, str]]
 COLUMNS = ("--label", "truth", "--out", "report.html")
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run a command in an empty folder: exit status, output, error output."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["rankreg", "report", *arguments])
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, error = capsys.readouterr()
-        return int(left.value.code or 0), out, error
-
-    return call
+def run(run: Run) -> Run:
+    """Run `rankreg report`."""
+    return lambda *arguments: run("report", *arguments)
 
 
 @pytest.fixture
