@@ -1,5 +1,5 @@
-"""The desk's command line and its table of scores."""
+"""The desk's table of scores."""
 
-from tests.test_desk_cli import run, table
+from tests.test_desk_cli import table
 
-__all__ = ["run", "table"]
+__all__ = ["table"]

@@ -10,7 +10,8 @@ from rankreg.bundle import Threshold
 from rankreg.desk.words import number, share
 from rankreg.fit.summary import _price
 from rankreg.operating import certify
-from tests.test_desk_cli import COLUMNS, Run, write
+from tests.conftest import Run
+from tests.test_desk_cli import COLUMNS, write
 
 
 @pytest.mark.parametrize("width", ["60", "80", "200"])
