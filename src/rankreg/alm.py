@@ -20,50 +20,10 @@ from rankreg._checks import (
     check_positive,
     values_are_readable,
 )
+from rankreg._published import ALM_SETTINGS
 from rankreg.multiclass import critical_score
 
-PUBLISHED: dict[str, dict[str, tuple[float, float]]] = {  # data set → base loss → (μ₀, δ)
-    "cifar10-1:100": {
-        "bce": (1e-7, 0.25),
-        "s-ml": (1e-6, 0.1),
-        "s-fl": (1e-6, 0.5),
-        "a-ml": (1e-7, 0.25),
-        "a-fl": (1e-5, 0.25),
-        "cb-bce": (1e-4, 0.5),
-        "w-bce": (1e-7, 1.0),
-        "ldam": (1e-6, 1.0),
-    },
-    "cifar10-1:200": {
-        "bce": (1e-5, 0.5),
-        "s-ml": (1e-9, 0.0),
-        "s-fl": (1e-7, 0.0),
-        "a-ml": (1e-9, 0.0),
-        "a-fl": (1e-7, 1.0),
-        "cb-bce": (1e-4, 0.1),
-        "w-bce": (1e-7, 0.1),
-        "ldam": (1e-8, 0.25),
-    },
-    "cifar100-1:100": {
-        "bce": (1e-3, 0.1),
-        "s-ml": (1e-3, 1.0),
-        "s-fl": (1e-5, 0.25),
-        "a-ml": (1e-3, 0.5),
-        "a-fl": (1e-4, 0.1),
-        "cb-bce": (1e-2, 0.25),
-        "w-bce": (1e-7, 1.0),
-        "ldam": (1e-7, 0.5),
-    },
-    "cifar100-1:200": {
-        "bce": (1e-3, 0.1),
-        "s-ml": (1e-4, 0.5),
-        "s-fl": (1e-3, 0.1),
-        "a-ml": (1e-3, 0.5),
-        "a-fl": (1e-3, 0.25),
-        "cb-bce": (1e-3, 1.0),
-        "w-bce": (1e-6, 1.0),
-        "ldam": (1e-3, 0.25),
-    },
-}
+PUBLISHED = ALM_SETTINGS  # data set → base loss → (μ₀, δ)
 
 
 class ALM(nn.Module):

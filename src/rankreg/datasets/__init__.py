@@ -32,6 +32,7 @@ DATASETS: dict[str, Callable[..., Splits]] = {
     "melanoma": _later("melanoma", "melanoma"),
     "ham10000": _later("ham10000", "ham10000"),
     "digits": _later("digits", "digits"),
+    "digits-lt": _later("digits", "digits_long_tailed"),
     "folder": _later("folder", "image_folder"),
     "table": _later("table", "table"),
 }

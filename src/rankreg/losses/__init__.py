@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from rankreg._names import look_up
+from rankreg._published import LOSS_SETTINGS
 from rankreg.losses.binary import (
     asymmetric_focal,
     asymmetric_margin,
@@ -34,48 +35,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "ldam": ldam,
 }
 
-PUBLISHED: dict[str, dict[str, dict[str, float]]] = {
-    "cifar10-1:100": {
-        "bce": {},
-        "s-ml": {"margin": 0.5},
-        "s-fl": {"gamma": 0.5},
-        "a-ml": {"margin": 0.5},
-        "a-fl": {"gamma": 1.0},
-        "cb-bce": {"beta": 0.99},
-        "w-bce": {"share": 0.333},
-        "ldam": {"max_margin": 0.5, "scale": 30.0},
-    },
-    "cifar10-1:200": {
-        "bce": {},
-        "s-ml": {"margin": 0.5},
-        "s-fl": {"gamma": 0.5},
-        "a-ml": {"margin": 0.5},
-        "a-fl": {"gamma": 0.5},
-        "cb-bce": {"beta": 0.99},
-        "w-bce": {"share": 0.333},
-        "ldam": {"max_margin": 0.5, "scale": 30.0},
-    },
-    "cifar100-1:100": {
-        "bce": {},
-        "s-ml": {"margin": 0.5},
-        "s-fl": {"gamma": 2.0},
-        "a-ml": {"margin": 2.0},
-        "a-fl": {"gamma": 2.0},
-        "cb-bce": {"beta": 0.99},
-        "w-bce": {"share": 1.0},
-        "ldam": {"max_margin": 0.5, "scale": 30.0},
-    },
-    "cifar100-1:200": {
-        "bce": {},
-        "s-ml": {"margin": 2.0},
-        "s-fl": {"gamma": 2.0},
-        "a-ml": {"margin": 4.0},
-        "a-fl": {"gamma": 2.0},
-        "cb-bce": {"beta": 0.99},
-        "w-bce": {"share": 1.0},
-        "ldam": {"max_margin": 0.5, "scale": 30.0},
-    },
-}
+PUBLISHED = LOSS_SETTINGS  # data set → base loss → settings
 
 
 def make_loss(

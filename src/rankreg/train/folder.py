@@ -34,6 +34,10 @@ else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+class FolderInUseError(ValueError):
+    """Another process holds the run's folder."""
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold the folder against other processes; the system lets go of it however this one ends."""
@@ -42,7 +46,7 @@ def locked(folder: Path) -> Iterator[None]:
         try:
             _try_lock(file)
         except OSError as error:
-            raise ValueError(
+            raise FolderInUseError(
                 f"another process is training in {folder}: wait for it, or choose another folder"
             ) from error
         yield

@@ -1,0 +1,227 @@
+"""What is run: data sets, ways to train and experiments, as literal tables. A line here is all a new one takes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Layout = Literal["main", "arms", "noise"]
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set of the bench: which loader with which settings, and what the paper calls it.
+
+    family: the entry of a preset that says how it is trained. tprs: where the paper reports FPR, or, for several
+    classes, the mean error of the others.
+    """
+
+    title: str
+    family: str
+    settings: Settings
+    tprs: tuple[float, ...]
+    published: str
+    several_classes: bool = False
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A way to train: what it changes in a run's config."""
+
+    title: str
+    config: Settings
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A table or figure: data × losses × arms, on the same splits.
+
+    arms: each with the name of its row in the paper's table, or None where the paper has no such row. splits: how
+    many the compact preset runs.
+    """
+
+    title: str
+    data: tuple[str, ...]
+    arms: Mapping[str, str | None]
+    losses: tuple[str, ...] = ("bce",)
+    published: str | None = None
+    layout: Layout = "arms"
+    splits: int = 3
+    notes: tuple[str, ...] = field(default=())
+
+
+def _buffer(**changes: Any) -> dict[str, Any]:
+    return {"capacity": 32, "policy": "dequeue-max", "base_over": "union", "unique": False, **changes}
+
+
+def _rankreg(*, buffer: Settings | None = None, **changes: Any) -> dict[str, Any]:
+    """The ranking term in full, so that a record's hash covers what a default was at the time."""
+    settings = {"penalty": "squared", "space": "score", "margin": 0.0, "weight": 1.0, **changes}
+    if "gamma" not in settings:
+        settings.setdefault("reach", 1.0)
+    return {"batch_size": 32, "method": {"name": "rankreg", **settings, "buffer": _buffer(**(buffer or {}))}}
+
+
+def _buffer_only(**changes: Any) -> dict[str, Any]:
+    return {"batch_size": 32, "method": {"name": "buffer", "buffer": _buffer(**changes)}}
+
+
+FOUR = (0.98, 0.95, 0.92, 0.90)
+NOISE = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+LOSSES = ("bce", "s-ml", "s-fl", "a-ml", "a-fl", "cb-bce", "w-bce", "ldam")
+
+DATA: dict[str, Data] = {
+    "cifar10-100": Data("CIFAR-10 1:100", "cifar10", {"ratio": 100}, (0.98, 0.95, 0.92), "cifar10-1:100"),
+    "cifar10-200": Data("CIFAR-10 1:200", "cifar10", {"ratio": 200}, (0.98, 0.95, 0.92), "cifar10-1:200"),
+    "cifar100-100": Data("CIFAR-100 1:100", "cifar100", {"ratio": 100}, (0.98, 0.95, 0.90), "cifar100-1:100"),
+    "cifar100-200": Data("CIFAR-100 1:200", "cifar100", {"ratio": 200}, (0.98, 0.95, 0.90), "cifar100-1:200"),
+    "melanoma": Data("Melanoma", "melanoma", {}, FOUR, "melanoma"),
+    "ham10000-170": Data(
+        "HAM10000 melanoma 1:170", "ham10000", {"critical": "mel", "ratio": 170}, FOUR, "melanoma"
+    ),
+    "ham10000-all": Data(
+        "HAM10000, all melanomas", "ham10000", {"critical": "mel", "ratio": None}, FOUR, "melanoma"
+    ),
+    "cifar10-lt-100": Data(
+        "LT-CIFAR-10 1:100", "cifar10-lt", {"imbalance": 100}, (0.8, 0.9), "lt-cifar10-100", True
+    ),
+    "cifar10-lt-200": Data(
+        "LT-CIFAR-10 1:200", "cifar10-lt", {"imbalance": 200}, (0.8, 0.9), "lt-cifar10-200", True
+    ),
+    **{
+        f"cifar10-100-noise-{round(100 * share)}": Data(
+            f"CIFAR-10 1:100, {share:.0%} of labels flipped",
+            "cifar10",
+            {"ratio": 100, "noise": share, "noise_kind": "balanced"},
+            (0.98, 0.95, 0.92),
+            "cifar10-1:100",
+        )
+        for share in NOISE
+        if share
+    },
+}
+
+ARMS: dict[str, Arm] = {
+    "base": Arm("base loss", {"batch_size": 64, "method": {"name": "none"}}),
+    "alm": Arm("+ ALM", {"batch_size": 64, "method": {"name": "alm"}}),  # μ and δ follow from data and loss
+    "buffer": Arm("+ buffer", _buffer_only()),
+    "rankreg": Arm("+ RankReg", _rankreg()),
+    "oversampling": Arm("oversampled", {"batch_size": 64, "method": {"name": "none"}, "sampling": "balanced"}),
+    "batch-32": Arm("batch 32", {"batch_size": 32, "method": {"name": "none"}}),
+    "probability": Arm("+ RankReg on probabilities, γ = 1", _rankreg(space="probability", gamma=1.0)),
+    "rank": Arm("penalty r", _rankreg(penalty="rank")),
+    "cubed": Arm("penalty r³", _rankreg(penalty="cubed")),
+    "exponential": Arm("penalty exp r", _rankreg(penalty="exponential")),
+    "fifo": Arm("FIFO", _rankreg(buffer={"policy": "fifo"})),
+    "dequeue-min": Arm("dequeue-min", _rankreg(buffer={"policy": "dequeue-min"})),
+    "batch-only": Arm("+ RankReg, base loss over the batch", _rankreg(buffer={"base_over": "batch"})),
+    "fifo-batch-only": Arm(
+        "+ RankReg, FIFO, base loss over the batch", _rankreg(buffer={"policy": "fifo", "base_over": "batch"})
+    ),
+    **{f"size-{n}": Arm(f"buffer of {n}", _rankreg(buffer={"capacity": n})) for n in (0, 5, 10, 20, 48)},
+    **{f"reach-{reach:g}": Arm(f"reach {reach:g}", _rankreg(reach=reach)) for reach in (0.3, 3.0, 10.0)},
+    **{f"weight-{weight:g}": Arm(f"weight {weight:g}", _rankreg(weight=weight)) for weight in (0.3, 3.0, 10.0)},
+    **{f"margin-{margin:g}": Arm(f"margin {margin:g}", _rankreg(margin=margin)) for margin in (1.0, 3.0, 10.0)},
+}
+
+SETTINGS = tuple(name for name in ARMS if name.split("-")[0] in ("reach", "weight", "margin"))
+TUNED = {
+    f"{name}-{key}-{value:g}": Arm(f"{ARMS[name].title}, {words} {value:g}", {**ARMS[name].config, setting: value})
+    for key, setting, words, values in (
+        ("rate", "learning_rate", "learning rate", (0.01, 0.1)),
+        ("epochs", "epochs", "epochs", (16,)),
+    )
+    for value in values
+    for name in ("base", "buffer", "rankreg")
+}
+TUNING = tuple(TUNED)
+ARMS |= TUNED
+
+MAIN = {"base": "base", "alm": "alm", "buffer": None, "rankreg": "rankreg"}
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "cifar10-100": Experiment(
+        "CIFAR-10, 1:100", ("cifar10-100",), MAIN, LOSSES, published="cifar10_imb100", layout="main", splits=5
+    ),
+    "cifar10-200": Experiment(
+        "CIFAR-10, 1:200", ("cifar10-200",), MAIN, LOSSES, published="cifar10_imb200", layout="main"
+    ),
+    "cifar100-100": Experiment(
+        "CIFAR-100, 1:100", ("cifar100-100",), MAIN, LOSSES, published="cifar100_imb100", layout="main", splits=5
+    ),
+    "cifar100-200": Experiment(
+        "CIFAR-100, 1:200", ("cifar100-200",), MAIN, LOSSES, published="cifar100_imb200", layout="main"
+    ),
+    "melanoma": Experiment("Melanoma", ("melanoma",), MAIN, LOSSES, published="melanoma", layout="main"),
+    "controls": Experiment(
+        "Controls the paper lacks: the buffer alone, oversampling, twice the steps",
+        ("cifar10-100", "cifar100-100"),
+        {
+            "base": None,
+            "batch-32": None,
+            "oversampling": None,
+            "buffer": None,
+            "rankreg": None,
+            "probability": None,
+        },
+        splits=5,
+    ),
+    "rank-penalty": Experiment(
+        "Rank penalties",
+        ("cifar10-100", "cifar100-100"),
+        {"rank": "rank", "rankreg": "squared", "cubed": "cubed", "exponential": "exponential"},
+        published="rank_penalty",
+    ),
+    "buffer-policy": Experiment(
+        "Buffer policies",
+        ("cifar10-100", "cifar100-100"),
+        {"rankreg": "dequeue-max", "fifo": "fifo", "dequeue-min": "dequeue-min"},
+        published="buffer_policy",
+    ),
+    "buffer-size": Experiment(
+        "Buffer sizes",
+        ("cifar10-100", "cifar100-100"),
+        {"size-0": "0", "size-5": "5", "size-10": "10", "size-20": "20", "rankreg": "32", "size-48": "48"},
+        published="buffer_size",
+    ),
+    "label-noise": Experiment(
+        "Label noise",
+        ("cifar10-100", *(name for name in DATA if "noise" in name)),
+        {"base": "bce", "alm": "bce+alm", "buffer": None, "rankreg": "bce+rankreg"},
+        published="label_noise",
+        layout="noise",
+    ),
+    "multiclass": Experiment(
+        "Several classes, one of them critical",
+        ("cifar10-lt-100", "cifar10-lt-200"),
+        {"base": "ce", "alm": "ce+alm", "buffer": None, "rankreg": "ce+rankreg"},
+        losses=("ce",),
+        published="multiclass",
+    ),
+    "ham10000": Experiment(
+        "HAM10000 melanoma, a stand-in for ISIC 2020",
+        ("ham10000-170",),
+        {
+            "base": None,
+            "alm": None,
+            "buffer": None,
+            "rankreg": None,
+            "fifo": None,
+            "batch-only": None,
+            "fifo-batch-only": None,
+        },
+    ),
+    "ham10000-ceiling": Experiment("All melanomas of HAM10000: the ceiling", ("ham10000-all",), {"base": None}),
+    "ranking-settings": Experiment(
+        "Settings of the ranking term, against the buffer alone",
+        ("cifar10-100", "cifar100-100"),
+        dict.fromkeys(("buffer", "rankreg", "probability", "batch-only", *SETTINGS)),
+        splits=5,
+    ),
+    "tuning": Experiment(
+        "Learning rate and epochs of each method, judged on the tuning pool",
+        ("cifar100-100", "cifar10-100"),
+        dict.fromkeys(("base", "buffer", "rankreg", *TUNING)),
+        splits=2,
+    ),
+}

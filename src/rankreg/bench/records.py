@@ -1,0 +1,136 @@
+"""One record per finished run: a JSON file that says how it was made, and its scores beside it.
+
+Ids and labels, the same for many runs, are kept once, named by their digest.
+"""
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankreg.bench.planning import Plan
+from rankreg.scores import Scores
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a run came to: its record and its scores by part."""
+
+    record: dict[str, Any]
+    scores: Mapping[str, Scores]
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records' folder."""
+
+    folder: Path
+
+    def has(self, plan: Plan) -> bool:
+        """Whether the run is finished."""
+        return self._path(plan, ".json").exists()
+
+    def write(self, plan: Plan, outcome: Outcome) -> None:
+        """Write scores, then the record, each whole: a run without a record is unfinished."""
+        known = {part: {"ids": s.ids, "labels": s.labels} for part, s in outcome.scores.items()}
+        arrays = {f"{part}-{kind}": array for part, both in known.items() for kind, array in both.items()}
+        digest = _digest(arrays)
+        samples = self.folder / "samples" / f"{digest}.npz"
+        if not samples.exists():
+            _write_whole(samples, _npz(arrays))
+        values = {part: compact(scores.values) for part, scores in outcome.scores.items()}
+        _write_whole(self._path(plan, ".npz"), _npz(values))
+        record = {"format": FORMAT, **outcome.record, "samples": digest}
+        text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+        _write_whole(self._path(plan, ".json"), text.encode())
+
+    def read(self, plan: Plan) -> dict[str, Any]:
+        """The record of a finished run."""
+        return self.read_file(self._path(plan, ".json"))
+
+    def scores(self, plan: Plan, *parts: str) -> Scores:
+        """The run's scores of these parts, one after the other."""
+        path = self._path(plan, ".npz")
+        samples = self.folder / "samples" / f"{self.read(plan)['samples']}.npz"
+        try:
+            with np.load(samples, allow_pickle=False) as known, np.load(path, allow_pickle=False) as values:
+                return Scores(
+                    np.concatenate([known[f"{part}-ids"] for part in parts]),
+                    np.concatenate([known[f"{part}-labels"] for part in parts]),
+                    np.concatenate([values[part] for part in parts]),
+                )
+        except KeyError as error:
+            raise ValueError(f"{path} holds no part {error}: it holds {', '.join(self.parts(plan))}") from error
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{path} or {samples} is damaged: {error}") from error
+
+    def parts(self, plan: Plan) -> list[str]:
+        """Which parts a run was scored on."""
+        with np.load(self._path(plan, ".npz"), allow_pickle=False) as values:
+            return list(values.files)
+
+    def files(self) -> Iterator[Path]:
+        """Every record there is, of any experiment and preset."""
+        return iter(sorted(path for path in self.folder.glob("*/*/*.json")))
+
+    @staticmethod
+    def read_file(path: Path) -> dict[str, Any]:
+        """A record by its file."""
+        try:
+            record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is not a record or is damaged: {error}") from error
+        if record.get("format") != FORMAT:
+            raise ValueError(f"{path} has format {record.get('format')!r}, this version reads {FORMAT}")
+        return record
+
+    def _path(self, plan: Plan, suffix: str) -> Path:
+        return self.folder / (plan.name + suffix)
+
+
+def plan_of(record: Mapping[str, Any]) -> Plan:
+    """The plan that a record was made from."""
+    names = ("preset", "data", "loss", "arm", "split", "loader", "settings", "config")
+    return Plan(**{name: record[name] for name in names})
+
+
+def compact(values: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Scores as float32; logits of several classes, ten times as many, as float16."""
+    return values.astype(np.float32 if values.ndim == 1 else np.float16)
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
+    content = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        content.update(f"{name} {array.dtype} {array.shape}".encode())
+        content.update(np.ascontiguousarray(array).tobytes())
+    return content.hexdigest()[:16]
+
+
+def _npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write under a name of this process's own, then rename: two benches never mix in one file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
