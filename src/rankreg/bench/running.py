@@ -72,7 +72,7 @@ def run_all(
             last = death
     if pending:
         raise ValueError(
-            f"workers died {ATTEMPTS} times without finishing a run ({last}): is memory short? Give fewer --workers."
+            f"workers died {ATTEMPTS} times and no run was finished ({last}): is memory short? Give fewer --workers."
             f" {len(pending)} runs are left; the same command goes on with them"
         )
     return summary
