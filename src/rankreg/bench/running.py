@@ -72,8 +72,8 @@ def run_all(
             last = death
     if pending:
         raise ValueError(
-            f"workers died {ATTEMPTS} times and no run was finished ({last}): is memory short? Give fewer --workers."
-            f" {len(pending)} runs are left; the same command goes on with them"
+            f"workers died {ATTEMPTS} times in a row ({last}): is memory short? Give fewer --workers;"
+            f" the same command goes on with the {len(pending)} runs left"
         )
     return summary
 
