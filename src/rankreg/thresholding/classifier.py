@@ -1,0 +1,181 @@
+# ruff: noqa: N803, N806 - scikit-learn's name for the data is X
+"""Any scikit-learn classifier, alarming at a threshold whose recall is certified."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from rankreg._names import look_up
+from rankreg.operating import OperatingPoint, certify
+from rankreg.thresholding.labels import binary_target, positive_class
+from rankreg.thresholding.parts import Places, check_enough, check_share, hold_out
+from rankreg.thresholding.responses import METHODS, lowered, response, scores_of
+
+
+def _inner_has(name: str) -> Callable[[Any], bool]:
+    """For methods that are there if the wrapped classifier has them."""
+    return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
+
+
+class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A binary classifier that predicts the critical class so often that its recall is guaranteed.
+
+        model = CertifiedThresholdClassifier(LogisticRegression(), tpr=0.95).fit(X, y)
+        model.predict(X_new)  # with 95 % confidence catches at least 95 % of new positives
+        model.certificate_    # what was certified, on how many positives, and the false alarms it costs
+
+    `fit` holds out `calibration_size` of each class, fits a clone of `estimator` on the rest and certifies the
+    threshold on what was held out (`rankreg.operating.certify`): whatever the distribution, if new positives come
+    from where these came from and rows are independent. Too few positives are refused before anything is fitted,
+    with the number that is needed. A fitted classifier (prefit=True, or scikit-learn's `FrozenEstimator`) is left
+    as it is, and all of X and y certify: they must be data that it has not seen. Where rows belong together
+    (several of one patient), part them yourself and use that.
+
+    pos_label: the critical class; by default 1, or the greater of two numbers; needed when labels are strings.
+    response_method: "decision_function", "predict_proba", or "auto", the first of them that is there. Fit
+    parameters such as `sample_weight` go to the classifier, as its metadata routing says where that is enabled.
+    Rows of weight 0 are left out; all others count once in the certificate, whatever their weight.
+
+    Fitted: `estimator_`, `classes_`, `threshold_`, `certificate_` (an `OperatingPoint`), `pos_label_`.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        tpr: float = 0.98,
+        confidence: float = 0.95,
+        pos_label: Any = None,
+        response_method: str = "auto",
+        prefit: bool = False,
+        calibration_size: float = 0.25,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.tpr = tpr
+        self.confidence = confidence
+        self.pos_label = pos_label
+        self.response_method = response_method
+        self.prefit = prefit
+        self.calibration_size = calibration_size
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike, **params: Any) -> Self:
+        """Fit the classifier on a part and certify the threshold on the other; or, if it is fitted, on all."""
+        look_up(METHODS, self.response_method, "response_method")
+        X, y = indexable(X, y)
+        X, y, params = _weighed(X, y, params)
+        target, classes = binary_target(y)
+        fitted = self.prefit or isinstance(self.estimator, FrozenEstimator)
+        if fitted:
+            check_is_fitted(self.estimator)
+            classes = _classes_of(self.estimator, classes)
+        place = positive_class(classes, self.pos_label, must_be_named=True)
+        positive = target == classes[place]
+
+        kept, held = self._parts(positive, fitted)
+        share = f"calibration_size={self.calibration_size:g}"
+        found, total = int(np.count_nonzero(positive[held])), int(np.count_nonzero(positive))
+        check_enough(found, total, tpr=self.tpr, confidence=self.confidence, size=share)
+        estimator = self.estimator if fitted else self._fitted_on(kept, X, target, params)
+        method = response(estimator, self.response_method)
+        scores = scores_of(estimator, _safe_indexing(X, held), method, place)
+        point = certify(positive[held], scores, tpr=self.tpr, confidence=self.confidence)
+
+        self.estimator_, self.classes_, self.pos_label_ = estimator, classes, classes[place]
+        self.certificate_: OperatingPoint = point
+        self.threshold_ = lowered(point.threshold, scores, method)
+        self._method, self._place = method, place
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(estimator, name):
+                setattr(self, name, getattr(estimator, name))
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The critical class where the score reaches the certified threshold, else the other one."""
+        check_is_fitted(self, "threshold_")
+        alarm = scores_of(self.estimator_, X, self._method, self._place) >= self.threshold_
+        labels: NDArray[Any] = self.classes_[np.where(alarm, self._place, 1 - self._place)]
+        return labels
+
+    @available_if(_inner_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """The classifier's own probabilities; the certified threshold does not change them."""
+        check_is_fitted(self, "threshold_")
+        return self.estimator_.predict_proba(X)
+
+    @available_if(_inner_has("predict_log_proba"))  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Any:
+        """The classifier's own log-probabilities."""
+        check_is_fitted(self, "threshold_")
+        return self.estimator_.predict_log_proba(X)
+
+    @available_if(_inner_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:
+        """The classifier's own scores, positive ones for `classes_[1]`, as everywhere in scikit-learn."""
+        check_is_fitted(self, "threshold_")
+        return self.estimator_.decision_function(X)
+
+    def _parts(self, positive: NDArray[np.bool_], fitted: bool) -> tuple[Places, Places]:
+        if fitted:
+            return np.arange(0), np.arange(len(positive))
+        share = check_share(self.calibration_size, "calibration_size")
+        return hold_out(positive, share, check_random_state(self.random_state))
+
+    def _fitted_on(self, kept: Places, X: Any, y: NDArray[Any], params: dict[str, Any]) -> Any:
+        if get_config()["enable_metadata_routing"]:
+            params = process_routing(self, "fit", **params).estimator.fit
+        own = {name: _safe_indexing(value, kept) if _per_row(value, y) else value for name, value in params.items()}
+        return clone(self.estimator).fit(_safe_indexing(X, kept), y[kept], **own)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Fit parameters are the classifier's."""
+        mapping = MethodMapping().add(callee="fit", caller="fit")
+        return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
+
+    def __sklearn_tags__(self) -> Any:
+        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.classifier_tags.multi_class = False
+        tags.input_tags = inner.input_tags
+        return tags
+
+
+def _classes_of(estimator: Any, seen: NDArray[Any]) -> NDArray[Any]:
+    """The fitted classifier's two classes, among which those of the calibration rows must be."""
+    classes = np.asarray(estimator.classes_)
+    if classes.ndim != 1 or len(classes) != 2:
+        raise ValueError(
+            f"Only binary classification is supported. The fitted classifier has {len(classes)} classes."
+        )
+    unknown = sorted(set(seen.tolist()) - set(classes.tolist()), key=str)
+    if unknown:
+        raise ValueError(f"y contains labels that the fitted classifier does not know: {unknown!r:.80}")
+    return classes
+
+
+def _weighed(X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Without the rows of weight 0, which are there only in name: they must not certify anything."""
+    weights = params.get("sample_weight")
+    if weights is None or not _per_row(weights, y) or np.all(np.asarray(weights) != 0):
+        return X, y, params
+    rows = np.flatnonzero(np.asarray(weights) != 0)
+    target = _safe_indexing(y, rows)
+    if len(np.unique(target)) < 2:
+        raise ValueError("Two classes are needed: without the rows of sample_weight 0 fewer are left in y")
+    own = {name: _safe_indexing(value, rows) if _per_row(value, y) else value for name, value in params.items()}
+    return _safe_indexing(X, rows), target, own
+
+
+def _per_row(value: Any, y: Any) -> bool:
+    """Whether a fit parameter has one value per row, as sample weights have."""
+    has_length = hasattr(value, "__len__") or hasattr(value, "shape")
+    return has_length and not isinstance(value, str | bytes | dict) and len(value) == len(y)
