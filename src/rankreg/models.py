@@ -142,8 +142,8 @@ class Block(nn.Module):
     def forward(self, maps: Tensor) -> Tensor:
         inner = functional.relu(self.norm1(self.conv1(maps)), inplace=True)
         # Strided by a pool of one pixel, not in the 1×1 convolution: torch 2.13's backward of that one overwrites
-        # foreign memory on CPUs when maps are channels-last with fewer than 8 channels. Slicing would do as well, but
-        # its gradient is not channels-last, and what follows is an eighth slower.
+        # foreign memory on CPUs when maps are channels-last with fewer than 8 channels. Slicing gives the same, but
+        # a gradient that is not channels-last, and an eighth more time.
         kept = functional.avg_pool2d(maps, 1, self.stride) if self.stride > 1 else maps
         return functional.relu(self.norm2(self.conv2(inner)) + self.shortcut(kept), inplace=True)
 
