@@ -51,8 +51,20 @@ class Objective(nn.Module):
         self.base_is_over_union = look_up({"union": True, "batch": False}, base_over, "base_over")
         self.base, self.term, self.gather = base, term, gather
 
-    def forward(self, scores: Tensor, labels: Tensor, ids: Tensor | None = None, *, buffered: int = 0) -> Terms:
-        """Scores (N,) or logits (N, K), labels (N,), the last `buffered` samples from the buffer."""
+    def forward(
+        self,
+        scores: Tensor,
+        labels: Tensor,
+        ids: Tensor | None = None,
+        *,
+        buffered: int = 0,
+        weights: Tensor | None = None,
+    ) -> Terms:
+        """Scores (N,) or logits (N, K), labels (N,), the last `buffered` samples from the buffer.
+
+        weights: one factor per sample of its base loss; the mean still divides by the number of samples. The term
+        ranks all samples alike.
+        """
         if not 0 <= buffered <= len(labels):
             raise ValueError(f"buffered must lie in 0 … {len(labels)}, the number of samples, got {buffered}")
         in_base = torch.ones_like(labels, dtype=torch.bool)
@@ -67,7 +79,15 @@ class Objective(nn.Module):
                 f"base must return one loss per sample, shape {tuple(labels.shape)}, got {tuple(losses.shape)}:"
                 ' build it with make_loss, or pass reduction="none"'
             )
+        if weights is not None:
+            losses = losses * _checked(self.gather(weights), labels)
         parts = {"base": torch.where(in_base, losses, 0).sum() / in_base.sum().clamp(min=1)}
         if self.term is not None:
             parts[self.term.name] = self.term(scores, labels, ids)
         return Terms(parts, torch.stack(list(parts.values())).sum())
+
+
+def _checked(weights: Tensor, labels: Tensor) -> Tensor:
+    if weights.shape != labels.shape:  # (N, 1) would broadcast to (N, N) without a word
+        raise ValueError(f"expected one weight per sample, shape {tuple(labels.shape)}, got {tuple(weights.shape)}")
+    return weights

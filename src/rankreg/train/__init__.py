@@ -1,7 +1,9 @@
-"""Training: `train(splits, config, out_dir)` → `Run`, resumable; `score(model, samples)` → `Scores`."""
+"""Training: `train(splits, config, out_dir)` → `Run`, resumable; `train_in_memory(splits, config)` → `Trained`;
+`score(model, samples)` → `Scores`."""
 
 from rankreg.train.config import LossSettings, TrainConfig
 from rankreg.train.loop import DivergenceError
+from rankreg.train.memory import Trained, train_in_memory
 from rankreg.train.methods import ALMMethod, BufferMethod, BufferSettings, NoMethod, RankRegMethod
 from rankreg.train.optimisers import AdamWSettings, SGDSettings
 from rankreg.train.run import Run, train
@@ -21,6 +23,8 @@ __all__ = [
     "Run",
     "SGDSettings",
     "TrainConfig",
+    "Trained",
     "score",
     "train",
+    "train_in_memory",
 ]

@@ -4,7 +4,9 @@ import math
 import time
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -28,9 +30,22 @@ class DivergenceError(ValueError):
 
 
 class Training:
-    """A run under way: `step` on every batch of an epoch, then `end_epoch`; `state_dict` is the whole of it."""
+    """A run under way: `step` on every batch of an epoch, then `end_epoch`; `state_dict` is the whole of it.
 
-    def __init__(self, splits: Splits, config: TrainConfig, task: Task, network: nn.Module, world: World) -> None:
+    weights: one factor per training sample of its base loss, in the buffer too; only their ratios matter, as they
+    are divided by their mean.
+    """
+
+    def __init__(
+        self,
+        splits: Splits,
+        config: TrainConfig,
+        task: Task,
+        network: nn.Module,
+        world: World,
+        *,
+        weights: NDArray[np.floating] | None = None,
+    ) -> None:
         assert config.loss is not None  # `complete` has filled it in
         train, kept = splits["train"], config.method.buffer
         self.splits, self.config, self.task, self.world = splits, config, task, world
@@ -55,6 +70,7 @@ class Training:
         self.optimiser: Optimizer = config.optimiser.make(self.network.parameters(), config.learning_rate)
         self.randomness = Randomness(config.seed, world.rank, world.device)
         self.precision = resolve_precision(config.precision, world.device)
+        self.weights = None if weights is None else _mean_one(weights, len(train)).to(world.device)
 
         self.epoch = self.steps_done = 0
         self.sums: dict[str, Tensor] = {}  # of this epoch's terms
@@ -86,7 +102,8 @@ class Training:
         )
         with autocast(self.precision, self.world.device):
             scores = self.model(self.augment(raw, self.randomness.generator))
-        terms = self.objective(scores.float(), labels, ids, buffered=buffered)
+        weights = None if self.weights is None else self.weights[ids]
+        terms = self.objective(scores.float(), labels, ids, buffered=buffered, weights=weights)
         self._check(terms)
         set_rate(self.optimiser, self.rate())
         self.optimiser.zero_grad()
@@ -183,6 +200,17 @@ class Training:
             f"training diverged in epoch {self.epoch + 1}, step {self.steps_done + 1}: {what}. {kept};"
             f" try a learning rate below {self.config.learning_rate:g}"
         )
+
+
+def _mean_one(weights: NDArray[np.floating], samples: int) -> Tensor:
+    """The weights divided by their mean, so that their unit does not count against the term's."""
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (samples,) or not np.isfinite(values).all() or (values < 0).any() or not values.any():
+        raise ValueError(
+            f"weights must be {samples} finite numbers of at least 0, one per training sample and not all 0,"
+            f" got shape {values.shape}"
+        )
+    return torch.from_numpy(values / values.mean()).float()
 
 
 def load_weights(network: nn.Module, weights: dict[str, Tensor]) -> None:

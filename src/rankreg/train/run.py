@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 from torch import nn
 
 from rankreg.datasets.splits import Splits
 from rankreg.distributed import join
 from rankreg.models import build_model
 from rankreg.scores import Scores
+from rankreg.train.bars import epoch_summary, training_bar
 from rankreg.train.config import TrainConfig
 from rankreg.train.folder import claim, locked, read_state, write_lines, write_state
 from rankreg.train.loop import Training, load_weights
@@ -77,7 +77,7 @@ def train(
         if state is not None:
             training.load_state_dict(state)
         request = stack.enter_context(stop_requests())
-        with _bar(training, progress) as bar:
+        with training_bar(training, progress) as bar:
             _run_epochs(training, folder, request, bar)
         return _run(folder, config, network, _results(training, folder))
 
@@ -98,7 +98,7 @@ def _run_epochs(training: Training, folder: Path, request: Request, bar: Progres
                 )
         record = training.end_epoch()
         _save(training, folder)
-        bar.update(task, description=_summary(record, training.config))
+        bar.update(task, description=epoch_summary(record, training.config))
 
 
 def _save(training: Training, folder: Path) -> None:
@@ -132,18 +132,3 @@ def _results(training: Training, folder: Path) -> Results:
 def _run(folder: Path, config: TrainConfig, network: nn.Module, results: Results) -> Run:
     load_weights(network, results.best["model"])
     return Run(folder, config, network.eval(), results.scores, results.history, results.best["epoch"])
-
-
-def _bar(training: Training, progress: bool | None) -> Progress:
-    console = Console(stderr=True)
-    shown = console.is_terminal if progress is None else progress
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    return Progress(*columns, console=console, disable=not shown or training.world.rank != 0, transient=True)
-
-
-def _summary(record: dict[str, Any], config: TrainConfig) -> str:
-    found = record["validation"]
-    return (
-        f"epoch {record['epoch'] + 1}/{config.epochs}, validation AUC {100 * found['auc']:.1f},"
-        f" FPR at {100 * config.tpr:g} % TPR {100 * found['fpr']:.1f}"
-    )
