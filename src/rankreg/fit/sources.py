@@ -18,7 +18,8 @@ SIZE = 64
 class Source:
     """Where the data are and what is critical in them; options for tables are refused for images, and vice versa.
 
-    calibration: the share of samples that certify the threshold; the training part gets what it leaves.
+    calibration: the share of samples that certify the threshold; the training part gets what it leaves. member:
+    another one deals training and validation samples anew, and leaves calibration and test parts as they are.
     """
 
     path: Path
@@ -33,6 +34,7 @@ class Source:
     header: bool = True
     keep_copies_together: bool = True
     size: int | None = None
+    member: int = 0
 
     @property
     def is_images(self) -> bool:
@@ -58,6 +60,7 @@ def load_source(source: Source, cache: Path) -> Splits:
             positive=source.positive,
             size=source.side,
             seed=source.seed,
+            member=source.member,
             shares=shares,
             cache=cache,
         )
@@ -70,6 +73,7 @@ def load_source(source: Source, cache: Path) -> Splits:
         target=source.target,
         positive=source.positive,
         seed=source.seed,
+        member=source.member,
         shares=shares,
         drop=source.drop,
         categorical=source.categorical,

@@ -1,0 +1,144 @@
+"""`rankreg tune`: search for good settings."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rankreg.cli.data import DataDir
+from rankreg.cli.fit import _show
+
+SHOWN = 10  # trials
+TABLES, IMAGES, NAMED, SEARCH = "Tables", "Images", "Data sets known by name", "Search"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(tune)
+
+
+def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, **more)
+
+
+def tune(
+    data: Annotated[
+        Path,
+        typer.Argument(help="A table, a folder of images, or a data set such as digits.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for the search and its results.", show_default=False)],
+    target: Annotated[str | None, _option(TABLES, "Column to predict.")] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="The critical class: a target value or a class folder.", show_default=False)
+    ] = None,
+    tpr: Annotated[float, typer.Option(help="The TPR at which false alarms count.")] = 0.98,
+    preset: Annotated[
+        str,
+        typer.Option(help="default, or alm: the paper's two-step grid for ALM, by AUC.", rich_help_panel=SEARCH),
+    ] = "default",
+    trials: Annotated[
+        int | None, _option(SEARCH, "How many in all, those of earlier starts included (default: 50).", min=1)
+    ] = None,
+    splits: Annotated[
+        int | None,
+        _option(SEARCH, "Train and judge every trial on so many splits (default: 3; images 1).", min=1),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes, one thread each.", rich_help_panel=SEARCH)] = 1,
+    method: Annotated[
+        list[str] | None,
+        _option(SEARCH, "Search only this one of none, buffer, alm, rankreg; may be repeated. none is always in."),
+    ] = None,
+    loss: Annotated[
+        list[str] | None, _option(SEARCH, "Search only this base loss; may be repeated (default: four of them).")
+    ] = None,
+    epochs: Annotated[int | None, _option(SEARCH, "The most a trial may train (default: 40; images 30).")] = None,
+    seed: Annotated[int | None, _option(SEARCH, "Decides parts, training and search (default: 0).")] = None,
+    config: Annotated[
+        Path | None, _option(SEARCH, "TOML file as for `rankreg fit`: settings that are not searched.")
+    ] = None,
+    storage: Annotated[
+        str | None, _option(SEARCH, "Optuna storage URL that several machines share (default: a file in --out).")
+    ] = None,
+    study: Annotated[str | None, _option(SEARCH, "Name of the search in the storage (default: rankreg).")] = None,
+    calibration: Annotated[float, typer.Option(help="Share of the data kept for certifying, as for `fit`.")] = 0.15,
+    group: Annotated[str | None, _option(TABLES, "Column whose equal values stay in one part.")] = None,
+    drop: Annotated[list[str] | None, _option(TABLES, "Column not to learn from; may be repeated.")] = None,
+    categorical: Annotated[
+        list[str] | None, _option(TABLES, "Column of numbers that are names; may be repeated.")
+    ] = None,
+    id_column: Annotated[str | None, _option(TABLES, "Column that names the rows.", "--id")] = None,
+    no_header: Annotated[bool, _option(TABLES, "No header line: columns are 0, 1, 2, …", "--no-header")] = False,
+    split_copies: Annotated[
+        bool, _option(TABLES, "Let equal rows go to different parts.", "--split-copies")
+    ] = False,
+    size: Annotated[int | None, _option(IMAGES, "Side in pixels (default: 64).")] = None,
+    ratio: Annotated[float | None, _option(NAMED, "Training negatives per positive.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Search for the settings with the fewest false alarms on the validation part, the baseline among them.
+
+    Tries methods, base losses, ranking weight, reach, buffer, rate and epochs; gives up trials that lag behind;
+    never looks at the calibration and test parts. Writes best.toml and baseline.toml for `rankreg fit --config`.
+    Stopped or killed, the same command goes on; at most the trials under way are lost. Several machines:
+    the same command on each with one --storage URL (and an --out of its own).
+
+    rankreg tune claims.csv --target fraud --positive yes --out search --trials 50 --workers 4
+    """
+    try:
+        from rankreg import tune as room
+    except ImportError as error:
+        if getattr(error, "name", None) not in (None, "optuna"):
+            raise
+        raise ValueError(str(error)) from error
+    from rankreg.fit import check_request
+    from rankreg.tune.words import next_lines, result_lines, settings_words
+
+    check_request(out, tpr=tpr, confidence=0.95)
+    named = room.name_data(
+        data,
+        out,
+        ratio=ratio,
+        data_dir=data_dir,
+        target=target,
+        positive=positive,
+        calibration=calibration,
+        group=group,
+        drop=tuple(drop or ()),
+        categorical=tuple(categorical or ()),
+        id_column=id_column,
+        header=not no_header,
+        keep_copies_together=not split_copies,
+        size=size,
+    )
+    asked = room.Asked(
+        preset, tpr, trials, tuple(method or ()), tuple(loss or ()), epochs=epochs, seed=seed, file=config
+    )
+    base = room.base_config(named, asked)
+    named = named.seeded(base.seed)
+    parts = room.load_parts(named, splits or (3 if named.side is None else 1))
+    plan = room.plan_of(asked, base, classes=len(parts[0].classes))
+    request = room.Request(
+        named, plan, out, splits=len(parts), storage=storage, study=study or "rankreg", seed=base.seed
+    )
+    try:
+        finished = room.search(request, parts=parts, workers=workers)
+    except KeyboardInterrupt as stopped:
+        typer.echo(f"rankreg: stopped; the same command again goes on from {storage or out}", err=True)
+        raise typer.Exit(130) from stopped
+    result = room.results_of(finished, plan)
+    room.write_results(out, result, tpr=tpr)
+    _show_trials([(one.number, one.fpr, one.auc, settings_words(one)) for one in result.ranked[:SHOWN]], tpr)
+    _show(result_lines(result, plan, parts, tpr) + next_lines(named, out, result, tpr))
+
+
+def _show_trials(trials: list[tuple[int, float, float, str]], tpr: float) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    listing = Table(title=f"The best {len(trials)} trials, on validation samples", title_justify="left")
+    for heading in ("trial", f"FPR at {100 * tpr:g} %", "AUC"):
+        listing.add_column(heading, justify="right", no_wrap=True)
+    listing.add_column("settings", overflow="fold")
+    for number, fpr, auc, words in trials:
+        listing.add_row(str(number), f"{100 * fpr:.1f}", f"{100 * auc:.1f}", words)
+    Console(highlight=False, markup=False).print(listing)

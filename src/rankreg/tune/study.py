@@ -1,0 +1,92 @@
+"""The memory of a search: an Optuna study in a file of its own, or in a storage that many machines share."""
+
+import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.exceptions import ExperimentalWarning, OptunaError
+from optuna.pruners import MedianPruner
+from optuna.storages import RDBStorage, fail_stale_trials
+from optuna.trial import TrialState
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from rankreg.tune.sampler import SeededSampler
+from rankreg.tune.trial import TENTHS
+
+FILE = "study.sqlite3"
+BEAT, GRACE = 30, 120  # seconds: a trial on a shared storage that is silent for so long is dead
+PATIENT = {"connect_args": {"timeout": 120}}  # SQLite lets one process write at a time
+
+
+def open_study(storage: str | None, out: Path, name: str, *, seed: int) -> optuna.Study:
+    """The study of that name, made if it is not there; storage: an Optuna URL, or None for a file in `out`."""
+    url = storage or f"sqlite:///{(out / FILE).resolve()}"
+    with quiet():
+        try:
+            options = PATIENT if make_url(url).get_backend_name() == "sqlite" else None
+            return optuna.create_study(
+                storage=RDBStorage(
+                    url,
+                    engine_kwargs=options,
+                    heartbeat_interval=BEAT if storage is not None else None,
+                    grace_period=GRACE if storage is not None else None,
+                ),
+                sampler=SeededSampler(seed),
+                pruner=MedianPruner(n_startup_trials=5, n_warmup_steps=3 * TENTHS // 10),
+                study_name=name,
+                direction="minimize",
+                load_if_exists=True,
+            )
+        except ArgumentError as error:
+            raise ValueError(f"{storage!r} is no storage URL; one looks like sqlite:///search.sqlite3") from error
+        except (SQLAlchemyError, OptunaError, RuntimeError, ImportError) as error:
+            place = make_url(url).render_as_string(hide_password=True)
+            raise ValueError(f"cannot open the search in {place}: {str(error).splitlines()[0]}") from error
+
+
+def claim(study: optuna.Study, settings: dict[str, Any]) -> None:
+    """Say what is searched here, or refuse when the study already searches something else."""
+    wanted = json.loads(json.dumps(settings))
+    held = study.user_attrs.get("rankreg")
+    if held is None and study.get_trials(deepcopy=False):
+        raise ValueError(f"the study {study.study_name!r} was not made by rankreg: choose another --study")
+    if held is None:
+        study.set_user_attr("rankreg", wanted)
+    elif held != wanted:
+        different = sorted(key for key in {*wanted, *held} if wanted.get(key) != held.get(key))
+        raise ValueError(
+            f"the study {study.study_name!r} is a search that differs in {', '.join(different)}:"
+            " choose another --out, or another --study on a shared storage"
+        )
+
+
+def bury_the_dead(study: optuna.Study, *, shared: bool) -> None:
+    """Give up trials whose process is gone, so that they neither count nor keep a place.
+
+    A file of our own is held by a lock, so whatever is under way there is dead; on a shared storage those are that
+    have been silent too long.
+    """
+    if shared:
+        with quiet():
+            fail_stale_trials(study)
+        return
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        study.tell(trial.number, state=TrialState.FAIL)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Optuna says nothing of its own, and nothing about which of its features may change."""
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            yield
+    finally:
+        optuna.logging.set_verbosity(level)

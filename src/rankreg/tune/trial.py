@@ -1,0 +1,84 @@
+"""One trial: train on every split, look at the validation part after every epoch, give up what lags behind."""
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from optuna.exceptions import TrialPruned
+from optuna.trial import Trial
+
+from rankreg.datasets.splits import Splits
+from rankreg.distributed import join
+from rankreg.models import build_model
+from rankreg.train import DivergenceError, TrainConfig
+from rankreg.train.loop import Training
+from rankreg.train.randomness import borrowed_randomness
+from rankreg.train.scoring import check_model
+from rankreg.train.task import complete, task_of
+from rankreg.tune.presets import JudgeName, Plan
+
+TENTHS = 10  # trials have different numbers of epochs: they are compared by the share of their run that is over
+
+Beat = Callable[[str], None]  # told after every epoch what is under way
+
+
+def judged(trial: Trial, plan: Plan, parts: Sequence[Splits], beat: Beat) -> float:
+    """The mean over splits of what the plan judges by, lower being better; kept with the trial split by split.
+
+    Of a split counts the epoch that training itself would choose, so that `rankreg fit` gives the same network. A
+    trial with given parameters is never given up: others are measured against it. One that diverges is.
+    """
+    config = plan.sampled(trial)
+    found: list[dict[str, float]] = []
+    start = time.perf_counter()
+    for split, data in enumerate(parts):
+        own = config.model_copy(update={"seed": config.seed + split})
+        reported = 0
+        try:
+            with closing(epochs(data, own)) as run:
+                for record in run:
+                    if record["better"]:
+                        now = dict(record["validation"], epoch=record["epoch"])
+                    beat(f"trial {trial.number}, split {split + 1}, epoch {record['epoch'] + 1}/{own.epochs}")
+                    tenths = (record["epoch"] + 1) * TENTHS // own.epochs
+                    if tenths > reported:
+                        reported = tenths
+                        trial.report(value_of([*found, now], plan.judge, parts), split * TENTHS + tenths)
+                        if plan.prunes and "fixed" not in trial.user_attrs and trial.should_prune():
+                            raise TrialPruned
+        except DivergenceError as error:
+            trial.set_user_attr("diverged", str(error))
+            raise TrialPruned from error
+        found.append(now)
+        trial.set_user_attr("splits", found)
+    trial.set_user_attr("seconds", time.perf_counter() - start)
+    return value_of(found, plan.judge, parts)
+
+
+def value_of(found: Sequence[dict[str, float]], judge: JudgeName, parts: Sequence[Splits]) -> float:
+    """What is made small: 1 − AUC, or the mean FPR with a part of 1 − AUC too small to do more than break ties."""
+    short_of_perfect = 1 - float(np.mean([split["auc"] for split in found]))
+    if judge == "auc":
+        return short_of_perfect
+    negatives = max(int(np.count_nonzero(split["validation"].labels != split.critical)) for split in parts)
+    least = 1 / (negatives * len(found))  # by which two means can differ
+    return float(np.mean([split["fpr"] for split in found])) + short_of_perfect * least / 2
+
+
+def epochs(splits: Splits, config: TrainConfig) -> Generator[dict[str, Any], None, None]:
+    """Train as `rankreg.train.train` does, without a folder: one record per epoch, nothing written."""
+    world = join(config.device)
+    task = task_of(splits, config)
+    config = complete(config, task, splits["train"], own_model=False)
+    assert config.model is not None  # `complete` filled it in
+    with borrowed_randomness(config.seed):
+        network = build_model(config.model)
+        training = Training(splits, config, task, network, world)
+        check_model(network, splits["train"], task.classes, world.device)
+        while not training.over:
+            training.start_epoch()
+            for batch in training.batches.epoch(training.epoch):
+                training.step(batch)
+            yield training.end_epoch()
