@@ -1,0 +1,1 @@
+"""Tables with a rare class, repeated stratified halves, eleven methods: who raises the fewest false alarms?"""
