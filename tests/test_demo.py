@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import ttest_1samp, ttest_rel
 
 from rankreg.demo import ARMS, contrasts, mean_of, result_table, results_of, run_all, verdict_lines
-from rankreg.demo.statistics import METRICS, Estimate
+from rankreg.demo.statistics import METRICS
 from rankreg.metrics import auc, fpr_at_tpr
+from rankreg.operating.repeats import Estimate
 from rankreg.scores import Scores
 from tests.own_data import run_command
 

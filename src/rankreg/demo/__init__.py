@@ -2,8 +2,9 @@
 
 from rankreg.demo.pages import write_page
 from rankreg.demo.runs import ARMS, SPLITS, Arm, run_all
-from rankreg.demo.statistics import Estimate, contrasts, mean_of, results_of
+from rankreg.demo.statistics import contrasts, results_of
 from rankreg.demo.words import result_table, verdict_lines
+from rankreg.operating.repeats import Estimate, mean_of
 
 __all__ = [
     "ARMS",

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rankreg.demo.runs import ARMS, CRITICAL, RATIO
-from rankreg.demo.statistics import CONTRASTS, METRICS, TPRS, Estimate, Results, mean_of
+from rankreg.demo.statistics import CONTRASTS, METRICS, TPRS, Results
+from rankreg.operating.repeats import Estimate, mean_of
 
 if TYPE_CHECKING:
     from rich.table import Table
