@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Layout = Literal["main", "arms", "noise"]
+TestSet = Literal["official", "extended", "tuning"]
 Settings = Mapping[str, Any]
 
 
@@ -13,7 +14,7 @@ class Data:
     """A data set of the bench: which loader with which settings, and what the paper calls it.
 
     family: the entry of a preset that says how it is trained. tprs: where the paper reports FPR, or, for several
-    classes, the mean error of the others.
+    classes, the mean error of the others. critical: the class whose misses matter, as the labels count it.
     """
 
     title: str
@@ -22,6 +23,7 @@ class Data:
     tprs: tuple[float, ...]
     published: str
     several_classes: bool = False
+    critical: int = 1
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,8 @@ class Experiment:
     """A table or figure: data × losses × arms, on the same splits.
 
     arms: each with the name of its row in the paper's table, or None where the paper has no such row. splits: how
-    many the compact preset runs.
+    many the compact preset runs. judged_on: the test sets that tables show; where settings are chosen,
+    neither the official nor the extended one.
     """
 
     title: str
@@ -47,6 +50,7 @@ class Experiment:
     published: str | None = None
     layout: Layout = "arms"
     splits: int = 3
+    judged_on: tuple[TestSet, ...] = ("official", "extended")
     notes: tuple[str, ...] = field(default=())
 
 
@@ -83,10 +87,10 @@ DATA: dict[str, Data] = {
         "HAM10000, all melanomas", "ham10000", {"critical": "mel", "ratio": None}, FOUR, "melanoma"
     ),
     "cifar10-lt-100": Data(
-        "LT-CIFAR-10 1:100", "cifar10-lt", {"imbalance": 100}, (0.8, 0.9), "lt-cifar10-100", True
+        "LT-CIFAR-10 1:100", "cifar10-lt", {"imbalance": 100}, (0.8, 0.9), "lt-cifar10-100", True, 9
     ),
     "cifar10-lt-200": Data(
-        "LT-CIFAR-10 1:200", "cifar10-lt", {"imbalance": 200}, (0.8, 0.9), "lt-cifar10-200", True
+        "LT-CIFAR-10 1:200", "cifar10-lt", {"imbalance": 200}, (0.8, 0.9), "lt-cifar10-200", True, 9
     ),
     **{
         f"cifar10-100-noise-{round(100 * share)}": Data(
@@ -191,6 +195,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         published="label_noise",
         layout="noise",
     ),
+    "roc": Experiment("ROC curves", ("cifar10-100", "cifar100-100"), MAIN, splits=5),  # runs of the main tables
     "multiclass": Experiment(
         "Several classes, one of them critical",
         ("cifar10-lt-100", "cifar10-lt-200"),
@@ -217,11 +222,15 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("cifar10-100", "cifar100-100"),
         dict.fromkeys(("buffer", "rankreg", "probability", "batch-only", *SETTINGS)),
         splits=5,
+        notes=(
+            "Choose a setting by --test tuning, never by a test set: the best of many looks better than it is.",
+        ),
     ),
     "tuning": Experiment(
         "Learning rate and epochs of each method, judged on the tuning pool",
         ("cifar100-100", "cifar10-100"),
         dict.fromkeys(("base", "buffer", "rankreg", *TUNING)),
         splits=2,
+        judged_on=("tuning",),
     ),
 }

@@ -7,10 +7,13 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,18 +62,22 @@ class Records:
 
     def scores(self, plan: Plan, *parts: str) -> Scores:
         """The run's scores of these parts, one after the other."""
+        known = self.by_part(plan)
+        for part in parts:
+            if part not in known:
+                raise ValueError(f"{self._path(plan, '.npz')} holds no part {part!r}: it holds {', '.join(known)}")
+        return joined([known[part] for part in parts])
+
+    def by_part(self, plan: Plan) -> dict[str, Scores]:
+        """All scores of a run."""
         path = self._path(plan, ".npz")
         samples = self.folder / "samples" / f"{self.read(plan)['samples']}.npz"
         try:
-            with np.load(samples, allow_pickle=False) as known, np.load(path, allow_pickle=False) as values:
-                return Scores(
-                    np.concatenate([known[f"{part}-ids"] for part in parts]),
-                    np.concatenate([known[f"{part}-labels"] for part in parts]),
-                    np.concatenate([values[part] for part in parts]),
-                )
-        except KeyError as error:
-            raise ValueError(f"{path} holds no part {error}: it holds {', '.join(self.parts(plan))}") from error
-        except (ValueError, EOFError) as error:
+            values, known = _arrays(path), _remembered(samples, samples.stat().st_mtime_ns)
+            return {
+                part: Scores(known[f"{part}-ids"], known[f"{part}-labels"], array) for part, array in values.items()
+            }
+        except (ValueError, KeyError, EOFError, BadZipFile) as error:
             raise ValueError(f"{path} or {samples} is damaged: {error}") from error
 
     def parts(self, plan: Plan) -> list[str]:
@@ -87,8 +94,10 @@ class Records:
         """A record by its file."""
         try:
             record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{path} is not a record or is damaged: {error}") from error
+        if not isinstance(record, dict):
+            raise ValueError(f"{path} is not a record: it holds no JSON object")
         if record.get("format") != FORMAT:
             raise ValueError(f"{path} has format {record.get('format')!r}, this version reads {FORMAT}")
         return record
@@ -100,12 +109,35 @@ class Records:
 def plan_of(record: Mapping[str, Any]) -> Plan:
     """The plan that a record was made from."""
     names = ("preset", "data", "loss", "arm", "split", "loader", "settings", "config")
+    lacking = [name for name in names if name not in record]
+    if lacking:
+        raise ValueError(f"the record lacks {', '.join(lacking)}")
     return Plan(**{name: record[name] for name in names})
 
 
 def compact(values: NDArray[np.floating]) -> NDArray[np.floating]:
     """Scores as float32; logits of several classes, ten times as many, as float16."""
     return values.astype(np.float32 if values.ndim == 1 else np.float16)
+
+
+def joined(parts: Sequence[Scores]) -> Scores:
+    """Several parts as one."""
+    return Scores(
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+        np.concatenate([part.values for part in parts]),
+    )
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+@lru_cache(maxsize=32)
+def _remembered(path: Path, changed: int) -> dict[str, NDArray[Any]]:
+    """Ids and labels that many runs share, read once as long as the file is the same."""
+    return _arrays(path)
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -123,9 +155,9 @@ def _npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Write under a name of this process's own, then rename: two benches never mix in one file."""
+    """Write under a name of its own, then rename: two benches, on whatever machines, never mix in one file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    unfinished = path.with_name(f"{path.name}.{uuid4().hex}.unfinished")
     try:
         with unfinished.open("wb") as file:
             file.write(content)
