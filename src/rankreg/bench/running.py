@@ -2,26 +2,20 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from rankreg.bench.planning import Plan
-from rankreg.bench.records import Outcome, Records
+from rankreg.bench.records import Records
+from rankreg.bench.workers import Answer, Place, Pool, in_use, local_pool
 
 Backend = Literal["loky", "dask"]
+Report = Callable[[Plan, str], None]
 ATTEMPTS = 3  # how often workers may die without any run finishing in between
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where runs work: their checkpoints, the records and the data, as every worker sees these folders."""
-
-    records: Path
-    runs: Path
-    data: Path | None = None
+PATIENCE = 2.0  # seconds between two looks at what another bench is doing
 
 
 @dataclass
@@ -29,18 +23,7 @@ class Summary:
     """What became of the runs, by name; failed ones with the reason."""
 
     done: list[str] = field(default_factory=list)
-    busy: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False)
-class _Answer:
-    """A worker's answer: an outcome, or why there is none."""
-
-    plan: Plan
-    outcome: Outcome | None = None
-    reason: Literal["recorded", "busy", "failed"] | None = None
-    message: str = ""
 
 
 def run_all(
@@ -50,32 +33,23 @@ def run_all(
     workers: int | None = None,
     on: Backend = "loky",
     address: str | None = None,
-    report: Callable[[Plan, str], None] = lambda plan, state: None,
+    report: Report = lambda plan, state: None,
 ) -> Summary:
     """Train what has no record yet, in the order given, and record each run as it comes in.
 
-    report: called with every plan that is settled and "done", "busy" (another bench is at it) or "failed". Workers
-    that die take their run with them; it is tried again, from its last checkpoint.
+    report: called with every plan that is "done" or "failed", and once with each that is "busy": another bench, or
+    what a killed one left on a cluster, is at it, and it is waited for. Workers that die take their run with them;
+    it is tried again, from its last checkpoint. ValueError if no run has the data it needs.
     """
-    records, summary = Records(place.records), Summary()
-    pending = [plan for plan in unique(plans) if not records.has(plan)]
-    deaths = 0
-    while pending and deaths < ATTEMPTS:
-        before = len(pending)
-        try:
-            with _pool(workers or cores(), on, address) as pool:
-                for answer in pool(pending, place):
-                    _settle(answer, records, place, summary, report)
-                    pending.remove(answer.plan)
-        except _deaths() as death:
-            deaths = 0 if len(pending) < before else deaths + 1
-            last = death
-    if pending:
-        raise ValueError(
-            f"workers died {ATTEMPTS} times in a row ({last}): is memory short? Give fewer --workers;"
-            f" the same command goes on with the {len(pending)} runs left"
-        )
-    return summary
+    ledger = _Ledger(Records(place.records), place, report)
+    left = [plan for plan in unique(plans) if not ledger.records.has(plan)]
+    with _pool(on, workers or cores(), address) as pool:
+        left = ledger.with_data(left, pool)
+        while left:
+            with closing(_persistently(left, place, pool)) as answers:
+                again = [answer.plan for answer in answers if not ledger.settled(answer)]
+            left = ledger.patiently(again)
+    return ledger.summary
 
 
 def unique(plans: Iterable[Plan]) -> list[Plan]:
@@ -88,88 +62,81 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _settle(
-    answer: _Answer, records: Records, place: Place, summary: Summary, report: Callable[[Plan, str], None]
-) -> None:
-    plan = answer.plan
-    if answer.outcome is not None:
-        records.write(plan, answer.outcome)
-    if answer.outcome is not None or answer.reason == "recorded" or records.has(plan):
-        shutil.rmtree(run_folder(plan, place), ignore_errors=True)
-        summary.done.append(plan.name)
-        report(plan, "done")
-    elif answer.reason == "busy":
-        summary.busy.append(plan.name)
-        report(plan, "busy")
-    else:
-        summary.failed[plan.name] = answer.message
-        report(plan, "failed")
-
-
-def run_folder(plan: Plan, place: Place) -> Path:
-    """Where a run keeps its checkpoints until it is recorded."""
-    return place.runs / plan.name
-
-
-def attempt(plan: Plan, place: Place) -> _Answer:
-    """One run in a worker; what goes wrong with it is an answer too, and stops no other run."""
-    from rankreg.bench.training import perform
-    from rankreg.train.folder import FolderInUseError
-
-    if Records(place.records).has(plan):  # by another bench, since this one began
-        return _Answer(plan, reason="recorded")
-    try:
-        return _Answer(plan, perform(plan, run_folder(plan, place), place.data))
-    except FolderInUseError:
-        return _Answer(plan, reason="busy")
-    except Exception as error:
-        return _Answer(plan, reason="failed", message=f"{type(error).__name__}: {error}")
-
-
-Pool = Callable[[Sequence[Plan], Place], Iterator[_Answer]]
-
-
 @contextmanager
-def _pool(workers: int, on: Backend, address: str | None) -> Iterator[Pool]:
-    """Something that attempts many plans at once, answers in the order they come in."""
-    from joblib import Parallel, delayed, parallel_config
-
-    def attempts(plans: Sequence[Plan], place: Place) -> Iterator[_Answer]:
-        jobs = (delayed(attempt)(plan, place) for plan in plans)
-        parallel = Parallel(batch_size=1, return_as="generator_unordered", pre_dispatch="n_jobs")
-        yield from parallel(jobs)
-
-    if on == "dask":
-        with _cluster(address), parallel_config("dask"):
-            yield attempts
+def _pool(on: Backend, workers: int, address: str | None) -> Iterator[Pool]:
+    if on == "loky":
+        with local_pool(workers) as pool:
+            yield pool
     else:
-        with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
-            yield attempts
+        from rankreg.bench.cluster import cluster_pool
+
+        with cluster_pool(address) as pool:
+            yield pool
 
 
-@contextmanager
-def _cluster(address: str | None) -> Iterator[Any]:
-    """A client of an existing Dask cluster."""
-    try:
-        from distributed import Client
-    except ModuleNotFoundError as error:
-        raise ValueError("--on dask needs the Dask extra: pip install 'rankreg[dask]'") from error
-    if address is None:
-        raise ValueError("--on dask needs --address, the scheduler's: such as tcp://10.0.0.1:8786")
-    try:
-        client = Client(address, timeout="10s")
-    except (OSError, ValueError, TimeoutError) as error:
-        raise ValueError(f"no Dask scheduler answers at {address}: {error}") from error
-    with client:
-        yield client
-
-
-def _deaths() -> tuple[type[BaseException], ...]:
-    """What joblib's backends raise when workers die."""
+def _persistently(plans: Sequence[Plan], place: Place, pool: Pool) -> Generator[Answer]:
+    """An answer for every plan, also when workers die: what they were at is attempted again."""
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    try:
-        from distributed.scheduler import KilledWorker
-    except ModuleNotFoundError:
-        return (TerminatedWorkerError,)
-    return (TerminatedWorkerError, KilledWorker)
+    left, deaths = list(plans), 0
+    while left:
+        try:
+            with closing(pool.attempts(left, place)) as answers:
+                for answer in answers:
+                    left.remove(answer.plan)
+                    deaths = 0
+                    yield answer
+        except TerminatedWorkerError as error:
+            deaths += 1
+            if deaths > 1:  # one of those under way may be the reason: the others first
+                left = left[pool.size :] + left[: pool.size]
+            if deaths == ATTEMPTS:
+                words = f"workers died {ATTEMPTS} times in a row ({error}): is memory short? Give fewer --workers"
+                yield from (Answer(plan, reason="failed", message=words) for plan in left)
+                return
+
+
+@dataclass(frozen=True)
+class _Ledger:
+    """What is settled, and how."""
+
+    records: Records
+    place: Place
+    report: Report
+    summary: Summary = field(default_factory=Summary)
+    told: set[str] = field(default_factory=set)  # of which it was said that they are busy
+
+    def with_data(self, plans: Sequence[Plan], pool: Pool) -> list[Plan]:
+        """Those whose data are there; the others are failures before they start."""
+        missing = pool.missing(sorted({plan.loader for plan in plans}), self.place.data)
+        if plans and all(plan.loader in missing for plan in plans):
+            raise ValueError("\n".join(missing.values()))
+        for plan in plans:
+            if plan.loader in missing:
+                self.settled(Answer(plan, reason="failed", message=missing[plan.loader]))
+        return [plan for plan in plans if plan.loader not in missing]
+
+    def settled(self, answer: Answer) -> bool:
+        """Record the outcome or the failure; False if the run must be attempted again."""
+        plan = answer.plan
+        if answer.outcome is not None:
+            self.records.write(plan, answer.outcome)
+        if self.records.has(plan):  # or by another bench, whatever came of it here
+            shutil.rmtree(self.place.folder(plan), ignore_errors=True)
+            self.summary.done.append(plan.name)
+            self.report(plan, "done")
+        elif answer.reason == "failed":
+            self.summary.failed[plan.name] = answer.message
+            self.report(plan, "failed")
+        else:
+            if answer.reason == "busy" and plan.name not in self.told:
+                self.told.add(plan.name)
+                self.report(plan, "busy")
+            return False
+        return True
+
+    def patiently(self, plans: list[Plan]) -> list[Plan]:
+        """The same plans, once one of them is recorded or free."""
+        while plans and not any(self.records.has(plan) or not in_use(self.place.folder(plan)) for plan in plans):
+            time.sleep(PATIENCE)
+        return plans

@@ -3,6 +3,7 @@
 import platform
 import subprocess
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -14,11 +15,29 @@ from rankreg.bench.records import Outcome
 from rankreg.scores import Scores
 
 OWN_FILES = ("digits", "digits-lt")  # loaders that come with scikit-learn: they take no data folder
+FILES_OF = {"cifar10-lt": "cifar10"}  # loaders that read another one's files
 PACKAGES = ("rankreg", "torch", "numpy", "scikit-learn")
 
 
-def perform(plan: Plan, folder: Path, data_dir: Path | None) -> Outcome:
-    """Train in `folder`, or go on there, and say what came out and how."""
+def missing_data(loaders: Sequence[str], data_dir: Path | None) -> dict[str, str]:
+    """By loader, what to do about data that are not here."""
+    from rankreg.datasets.catalog import located
+
+    missing = {}
+    for loader in loaders:
+        if loader not in OWN_FILES:
+            try:
+                located(FILES_OF.get(loader, loader), data_dir)
+            except FileNotFoundError as error:
+                missing[loader] = str(error)
+    return missing
+
+
+def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool | None = False) -> Outcome:
+    """Train in `folder`, or go on there, and say what came out and how.
+
+    Of the seconds, training's are of all epochs; if the run was resumed, the total is of its last part only.
+    """
     import torch
 
     from rankreg.datasets import load
@@ -29,7 +48,8 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None) -> Outcome:
     where = () if plan.loader in OWN_FILES else (data_dir,)
     splits = load(plan.loader, *where, **plan.settings)
     loaded = time.perf_counter()
-    run = train(splits, TrainConfig.model_validate(plan.config), folder, progress=False)
+    resumed = (folder / "last.pt").exists()
+    run = train(splits, TrainConfig.model_validate(plan.config), folder, progress=progress)
     end = time.perf_counter()
     training = sum(len(splits["train"]) / epoch["samples_per_second"] for epoch in run.history)
     record = {
@@ -49,6 +69,7 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None) -> Outcome:
             "loading": round(loaded - start, 2),
             "training": round(training, 2),
         },
+        "resumed": resumed,
         **provenance(),
         "best_epoch": run.best_epoch,
         "validation_auc": [round(epoch["validation"]["auc"], 4) for epoch in run.history],
@@ -82,10 +103,20 @@ def _measures(plan: Plan, scores: dict[str, Scores], critical: int) -> dict[str,
 
 
 def _git(*arguments: str) -> str | None:
-    """What git says about this package's sources, if they are a checkout."""
-    command = ["git", "-C", str(Path(__file__).parents[3]), *arguments]
+    """What git says about this package's sources, if they are a checkout of it."""
+    this = Path(__file__)
+    root, place = this.parents[3], "/".join(this.parts[-4:])
+
+    def ask(*words: str) -> str:
+        found = subprocess.run(
+            ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=10
+        )
+        return found.stdout.strip()
+
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
+        # installed, it may lie in somebody else's repository
+        if ask("ls-files", "--full-name", "--error-unmatch", "--", place) != "src/rankreg/bench/training.py":
+            return None
+        return ask(*arguments)
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip()

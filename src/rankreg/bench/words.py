@@ -32,17 +32,16 @@ def preset_table() -> Table:
 
 
 class RunDisplay:
-    """A bar over the cost of the runs, with how many are done and left, and the time to go."""
+    """A bar over the cost of the runs, with how many are done, failed and left, and the time to go."""
 
     def __init__(self, plans: Iterable[Plan], records: Path) -> None:
         folder, every = Records(records), unique(plans)
         self.left = [plan for plan in every if not folder.has(plan)]
-        self.done = len(every) - len(self.left)
+        self.done, self.failed, self.total = len(every) - len(self.left), 0, len(every)
         self.console = Console(stderr=True, highlight=False)
         columns = (BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn(elapsed_when_finished=True))
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
         self.task = self.progress.add_task(self._words(), total=sum(plan.cost for plan in self.left))
-        self.settled_runs = 0
 
     def __enter__(self) -> "RunDisplay":
         if self.done:
@@ -54,22 +53,25 @@ class RunDisplay:
         self.progress.stop()
 
     def settled(self, plan: Plan, state: str) -> None:
-        """One run more is done, or cannot be."""
-        self.settled_runs += 1
+        """One run more is done or has failed, or is waited for."""
+        if state == "busy":
+            self.console.print(
+                f"{plan.name}: another bench is at it, waiting for it (Ctrl-C leaves)", soft_wrap=True
+            )
+            return
+        self.done, self.failed = self.done + (state == "done"), self.failed + (state == "failed")
         self.progress.update(self.task, advance=plan.cost, description=self._words())
         if self.progress.disable or state != "done":
             self.console.print(f"{plan.name}: {state} ({self._words()})", soft_wrap=True)
 
     def conclude(self, summary: Summary) -> None:
-        """What was done, and what is left and why."""
+        """What was done, and what failed and why."""
         self.console.print(f"{len(summary.done)} runs done")
-        if summary.busy:
-            self.console.print(
-                f"{len(summary.busy)} runs are another bench's at the moment: run again to check on them"
-            )
-        for name, reason in summary.failed.items():
-            self.console.print(f"failed: {name}: {reason}", markup=False, soft_wrap=True)
+        for reason in dict.fromkeys(summary.failed.values()):
+            names = [name for name, why in summary.failed.items() if why == reason]
+            some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            self.console.print(f"failed: {some}: {reason}", markup=False, soft_wrap=True)
 
     def _words(self) -> str:
-        settled = getattr(self, "settled_runs", 0)
-        return f"{self.done + settled} runs done, {len(self.left) - settled} left"
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.done} runs done{failed}, {self.total - self.done - self.failed} left"

@@ -1,0 +1,140 @@
+"""Processes that attempt runs side by side: this machine's, or a Dask cluster's. Both through joblib."""
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rankreg.bench.planning import Plan
+from rankreg.bench.records import Outcome, Records
+
+Reason = Literal["recorded", "busy", "stopped", "failed"]
+BEAT = 1.0  # seconds between two looks for the parent
+_TURN = threading.Lock()  # a run owns torch's random numbers: two at once in one process would share them
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where runs work: their checkpoints, the records and the data, as every worker sees these folders."""
+
+    records: Path
+    runs: Path
+    data: Path | None = None
+
+    def folder(self, plan: Plan) -> Path:
+        """Where a run keeps its checkpoints until it is recorded."""
+        return self.runs / plan.name
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A worker's answer: an outcome, or why there is none."""
+
+    plan: Plan
+    outcome: Outcome | None = None
+    reason: Reason | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Workers, so many at once; `missing` says by loader which data they do not find."""
+
+    size: int
+    attempts: Callable[[Sequence[Plan], Place], Generator[Answer]]
+    missing: Callable[[Sequence[str], Path | None], dict[str, str]]
+
+
+def attempt(plan: Plan, place: Place, bench: int | None = None) -> Answer:
+    """One run in a worker; what goes wrong with it is an answer too, and stops no other run.
+
+    bench: the process without which there is no point in going on, if it is the worker's parent.
+    """
+    from rankreg.bench.training import perform
+    from rankreg.train.folder import FolderInUseError
+
+    if bench is not None and bench != os.getpid():
+        end_with(bench)
+    if Records(place.records).has(plan):  # by another bench, since this one began
+        return Answer(plan, reason="recorded")
+    if in_use(place.folder(plan)):
+        return Answer(plan, reason="busy")
+    try:
+        with _TURN:
+            return Answer(plan, perform(plan, place.folder(plan), place.data))
+    except FolderInUseError:
+        return Answer(plan, reason="busy")
+    except KeyboardInterrupt:
+        if bench == os.getpid():
+            raise
+        return Answer(plan, reason="stopped")  # somebody wants this worker gone, not the bench
+    except Exception as error:
+        return Answer(plan, reason="failed", message=f"{type(error).__name__}: {error}")
+
+
+def in_use(folder: Path) -> bool:
+    """Whether a process is training there."""
+    from rankreg.train.folder import FolderInUseError, locked
+
+    if not folder.exists():
+        return False
+    try:
+        with locked(folder):
+            return False
+    except FolderInUseError:
+        return True
+
+
+def end_with(parent: int) -> None:
+    """End this process when its parent is gone, however that came: an orphan would hold memory and its run.
+
+    Nothing is lost but the epoch under way. (Windows does not tell: an orphan finishes its run there.)
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(BEAT)
+        os._exit(1)
+
+    name = f"watching {parent}"
+    if name not in {thread.name for thread in threading.enumerate()}:
+        threading.Thread(target=watch, name=name, daemon=True).start()
+
+
+@contextmanager
+def local_pool(workers: int) -> Iterator[Pool]:
+    """Processes of this machine, one thread each; they end with the pool."""
+    from joblib import parallel_config
+    from joblib.externals.loky import get_reusable_executor
+
+    from rankreg.bench.training import missing_data
+
+    def attempts(plans: Sequence[Plan], place: Place) -> Generator[Answer]:
+        return answers(plans, place, "n_jobs", bench=os.getpid())
+
+    with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
+        try:
+            yield Pool(workers, attempts, missing_data)
+        finally:
+            if workers > 1:  # joblib runs a single worker's jobs in this process
+                get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+
+
+def answers(plans: Sequence[Plan], place: Place, ahead: str, bench: int | None = None) -> Generator[Answer]:
+    """Attempt the plans on joblib's current backend, so many dispatched ahead, and answer as they come in."""
+    from joblib import Parallel, delayed
+
+    jobs = (delayed(attempt)(plan, place, bench) for plan in plans)
+    found = Parallel(batch_size=1, return_as="generator_unordered", pre_dispatch=ahead)(jobs)
+    try:
+        for answer in found:  # noqa: UP028 - `yield from` would close it outside of the `finally`
+            yield answer
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # joblib regrets work that is left unused on purpose
+            found.close()
