@@ -1,0 +1,5 @@
+"""The method as a scikit-learn classifier."""
+
+from rankreg.estimator.classifier import RankRegClassifier
+
+__all__ = ["RankRegClassifier"]

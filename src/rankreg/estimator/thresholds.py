@@ -1,0 +1,92 @@
+"""Where to alarm: at 0, where the recall is certified, or where cross-validation would."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+
+from rankreg._names import look_up
+from rankreg.estimator.fitting import Labels, counted, fit_network
+from rankreg.metrics import threshold_at_tpr
+from rankreg.operating import OperatingPoint, certify
+from rankreg.operating._records import check_confidence, check_target
+from rankreg.thresholding.parts import Places, check_enough, check_share, hold_out
+
+# A score changes in the last digits with the batch it is computed in and with the machine. The threshold is a
+# positive's own score, so it is lowered by more than that; a lower threshold never catches less.
+SLACK = 1e-5
+CHOICES = {"certified": "certified", "cross-validated": "cross-validated"}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A threshold of the scores, its certificate if it has one, and the samples that it was certified on."""
+
+    threshold: float
+    point: OperatingPoint | None = None
+    calibration: dict[str, int] | None = None
+
+
+USUAL = Chosen(0.0)
+
+
+def check_threshold(estimator: Any) -> str | None:
+    """How the threshold is to be chosen, None for the usual one; wrong requests are said before training."""
+    chosen = look_up(CHOICES, estimator.threshold, "threshold")
+    if estimator.target_tpr is None:
+        return None
+    check_target(estimator.target_tpr)
+    check_confidence(estimator.confidence)
+    return chosen
+
+
+def hold_out_for(estimator: Any, labels: Labels, random: np.random.RandomState) -> tuple[Places, Places]:
+    """The rows to fit on and those that certify: none of them unless a certificate is asked for."""
+    if check_threshold(estimator) != "certified":
+        return np.arange(len(labels)), np.arange(0)
+    share = check_share(estimator.calibration_size, "calibration_size")
+    kept, held = hold_out(labels == 1, share, random)
+    check_enough(
+        int(labels[held].sum()),
+        int(labels.sum()),
+        tpr=estimator.target_tpr,
+        confidence=estimator.confidence,
+        size=f"calibration_size={share:g}",
+    )
+    return kept, held
+
+
+def certified(estimator: Any, scores: NDArray[np.float32], labels: Labels) -> Chosen:
+    """The certified threshold of scores that training has not seen."""
+    point = certify(labels, scores, tpr=estimator.target_tpr, confidence=estimator.confidence)
+    return Chosen(_lowered(point.threshold), point, counted(labels))
+
+
+def cross_validated(
+    estimator: Any,
+    data: NDArray[Any],
+    labels: Labels,
+    weights: NDArray[np.float64] | None,
+    random: np.random.RandomState,
+) -> Chosen:
+    """The threshold at which that share of the positives alarms, each scored by a network that has not seen it.
+
+    The scores are of other networks than the one that will be used, so nothing is certified.
+    """
+    fewest = int(min(labels.sum(), len(labels) - labels.sum()))
+    if not isinstance(estimator.folds, int | np.integer) or not 2 <= estimator.folds <= fewest:
+        raise ValueError(
+            f"folds must be a whole number of at least 2 and at most {fewest}, the samples of the smaller class,"
+            f" got {estimator.folds!r}"
+        )
+    scores = np.empty(len(labels), dtype=np.float32)
+    folds = StratifiedKFold(int(estimator.folds), shuffle=True, random_state=random.randint(2**31 - 1))
+    for kept, held in folds.split(data, labels):
+        scores[held] = fit_network(estimator, data, labels, kept, weights=weights, random=random).scores(data[held])
+    return Chosen(_lowered(threshold_at_tpr(labels, scores, estimator.target_tpr)))
+
+
+def _lowered(threshold: float) -> float:
+    return threshold - SLACK * max(1.0, abs(threshold))
