@@ -49,12 +49,12 @@ class Records:
         digest = _digest(arrays)
         samples = self.folder / "samples" / f"{digest}.npz"
         if not samples.exists():
-            _write_whole(samples, _npz(arrays))
+            write_whole(samples, _npz(arrays))
         values = {part: compact(scores.values) for part, scores in outcome.scores.items()}
-        _write_whole(self._path(plan, ".npz"), _npz(values))
+        write_whole(self._path(plan, ".npz"), _npz(values))
         record = {"format": FORMAT, **outcome.record, "samples": digest}
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-        _write_whole(self._path(plan, ".json"), text.encode())
+        write_whole(self._path(plan, ".json"), text.encode())
 
     def read(self, plan: Plan) -> dict[str, Any]:
         """The record of a finished run."""
@@ -154,7 +154,7 @@ def _npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
     """Write under a name of its own, then rename: two benches, on whatever machines, never mix in one file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f"{path.name}.{uuid4().hex}.unfinished")
