@@ -1,9 +1,14 @@
 """`rankreg bench`: the paper's tables and figures, from grids of runs."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rankreg.bench.pages import Page
 
 bench = typer.Typer(
     help="Regenerate the paper's tables and figures beside the published numbers: list, run, status, table, figure,"
@@ -18,6 +23,24 @@ ONLY = Annotated[
     list[str] | None,
     typer.Option("--only", help="Only this data set, loss or arm; may be given several times."),
 ]
+
+TEST = Annotated[
+    str | None,
+    typer.Option(
+        help="official: the paper's test set; extended: with the fresh positives; tuning: validation and tuning pool"
+        " (default: what the experiment is judged on).",
+        show_default=False,
+    ),
+]
+FORMAT = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="text, markdown, csv or latex (default: by the ending of --out, else text).",
+        show_default=False,
+    ),
+]
+OUT = Annotated[Path | None, typer.Option(help="File to write instead of printing.", show_default=False)]
 
 
 def register(app: typer.Typer) -> None:
@@ -52,12 +75,14 @@ def run(
 ) -> None:
     """Train what an experiment lacks: finished runs are never repeated, killed ones go on where they were.
 
-    With --on dask the workers need rankreg, the data, and the records' and runs' folders under the same paths (a
-    shared file system); start them with one thread each: dask worker tcp://... --nthreads 1
+    Another bench on the same folders shares the work, and is waited for in the end. With --on dask the workers need
+    rankreg, the data, and the records' and runs' folders under the same paths (a shared file system); start them
+    with one thread each: dask worker tcp://... --nthreads 1
     """
     from rankreg.bench.planning import plans_of
-    from rankreg.bench.running import Place, run_all
+    from rankreg.bench.running import run_all
     from rankreg.bench.words import RunDisplay
+    from rankreg.bench.workers import Place
 
     if on not in ("loky", "dask"):
         raise ValueError(f"--on must be loky or dask, got {on!r}")
@@ -79,3 +104,77 @@ def run(
     display.conclude(summary)
     if summary.failed:
         raise typer.Exit(1)
+
+
+@bench.command()
+def table(
+    name: Annotated[str, typer.Argument(help="Experiment, from `rankreg bench list`, such as cifar100-100.")],
+    preset: PRESET = "compact",
+    test: TEST = None,
+    only: ONLY = None,
+    splits: SPLITS = None,
+    style: FORMAT = None,
+    out: OUT = None,
+    records: RECORDS = Path("records"),
+) -> None:
+    """Print an experiment's table from its records: ours, the published value, and an interval for each number.
+
+    Three parts for each test set: ensembles of the splits' networks, as in the paper; single networks and their
+    spread over splits; differences paired over the same splits, with what they could have detected. Cells without a
+    record are dashes. Needs neither torch nor the data.
+
+    Examples: rankreg bench table cifar100-100 --test extended; rankreg bench table cifar10-100 --out table.tex
+    """
+    from rankreg.bench.asking import Asked
+    from rankreg.bench.tables import pages_of
+
+    _show(pages_of(Asked(name, preset, records, splits, tuple(only or ())), test), style, out)
+
+
+def _show(pages: "Sequence[Page]", style: str | None, out: Path | None) -> None:
+    """On the terminal, or in a file whose ending names the format."""
+    from rich.console import Console
+
+    from rankreg.bench.rendering import ENDINGS, print_pages, rendered, write
+
+    style = style or (ENDINGS.get(out.suffix.lower(), "text") if out else "text")
+    console = Console(highlight=False)
+    if out is not None:
+        write(out, rendered(pages, style))
+        typer.echo(f"written: {out}")
+    elif style == "text" and console.is_terminal:
+        print_pages(pages, console)
+    else:
+        typer.echo(rendered(pages, style), nl=False)
+
+
+@bench.command()
+def figure(
+    name: Annotated[str, typer.Argument(help="Experiment, from `rankreg bench list`, such as roc or label-noise.")],
+    out: Annotated[
+        Path | None, typer.Option(help="File to write: .png, .svg or .pdf (default: NAME.png).", show_default=False)
+    ] = None,
+    preset: PRESET = "compact",
+    only: ONLY = None,
+    loss: Annotated[str | None, typer.Option(help="Base loss of the ROC curves.", show_default="bce")] = None,
+    splits: SPLITS = None,
+    test: Annotated[
+        str | None,
+        typer.Option(
+            help="Test set: official, extended (with fresh positives) or tuning.", show_default="the experiment's"
+        ),
+    ] = None,
+    records: RECORDS = Path("records"),
+) -> None:
+    """Draw an experiment from its records: ROC curves, label noise, buffer sizes, or an interval for every arm.
+
+    Draws what is there and says how many splits that is. Needs neither torch nor the data, but matplotlib: pip
+    install 'rankreg[figures]'
+    """
+    from rankreg.bench.figures import check_path, choose, write_figure
+
+    path = out or Path(f"{name}.png")
+    check_path(path)
+    chosen = choose(name, records, preset=preset, test=test, splits=splits, only=only or (), loss=loss)
+    write_figure(chosen, path)
+    typer.echo(f"{path}: {path.stat().st_size / 1000:,.0f} kB, {chosen.splits()}")

@@ -1,0 +1,200 @@
+"""The paper's figures, and a chart of any other experiment, from records alone: no torch, no data sets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rankreg._names import look_up
+from rankreg.bench import drawing
+from rankreg.bench.drawing import Curves, Mark, Panel, RocPanel, Series, Words
+from rankreg.bench.grids import ARMS, DATA, LOSSES, Experiment, TestSet
+from rankreg.bench.measures import names_of
+from rankreg.bench.planning import experiment_of, plan_run, plans_of
+from rankreg.bench.published import noise_of, published_values
+from rankreg.bench.results import PARTS, Grid, Key, grid_of, read_runs
+from rankreg.ensemble import mean_scores
+from rankreg.metrics import roc
+from rankreg.operating.repeats import mean_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ARM_COLORS = {"base": 0, "alm": 1, "buffer": 2, "rankreg": 3}
+TPR_COLORS = {"fpr@98": 0, "fpr@95": 3, "fpr@92": 2, "fpr@90": 1}
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """What is drawn: an experiment's runs that are recorded, on one test set."""
+
+    name: str
+    experiment: Experiment
+    preset: str
+    grid: Grid
+
+    def names(self, place: int) -> list[str]:
+        """The data sets (0), losses (1) or arms (2) of which there is something, in the experiment's order."""
+        return list(dict.fromkeys(key[place] for key, cell in self.grid.cells.items() if cell.scores))
+
+    def mark(self, key: Key, measure: str) -> Mark:
+        """One number of one cell: over the splits, of their ensemble, as published."""
+        published = published_values(self.experiment, *key).get(measure)
+        cell = self.grid.cells.get(key)
+        if cell is None or not cell.scores:
+            return Mark(published=published)
+        ours = mean_of([single[measure] for single in cell.singles.values()])
+        return Mark(ours, cell.ensemble[measure].estimate if len(cell.splits) > 1 else None, published)
+
+    def splits(self) -> str:
+        """How many splits there are of every cell, in words."""
+        counts, planned = [len(cell.splits) for cell in self.grid.cells.values()], self._planned()
+        low, high = min(counts), max(counts)
+        words = f"{high} split{'s' * (high != 1)}" if low == high else f"{low} to {high} splits"
+        return words if low == planned else f"{words} ({planned} planned, runs are missing)"
+
+    def _planned(self) -> int:
+        return max(cell.planned for cell in self.grid.cells.values())
+
+
+def choose(
+    name: str,
+    records: Path,
+    *,
+    preset: str = "compact",
+    test: str | None = None,
+    splits: int | None = None,
+    only: Sequence[str] = (),
+    loss: str | None = None,
+) -> Chosen:
+    """What there is of an experiment.
+
+    test: "official", "extended" or "tuning"; by default the first that the experiment is judged on. loss: ROC
+    curves of runs with that base loss; they are those of the main tables.
+    """
+    experiment = experiment_of(name)
+    place: TestSet = look_up({known: known for known in PARTS}, test or experiment.judged_on[0], "test set")
+    plans = plans_of(name, preset, splits=splits, only=only)
+    missing = f"rankreg bench run {name} --preset {preset}" + "".join(f" --only {word}" for word in only)
+    if loss is not None:
+        if name != "roc":
+            raise ValueError(f"--loss is for roc, got {name}: --only {loss} chooses among an experiment's losses")
+        look_up(dict.fromkeys(LOSSES), loss, "loss")
+        plans = [plan_run(preset, plan.data, loss, plan.arm, plan.split) for plan in plans]
+        missing = f"rankreg bench run {' '.join(experiment.data)} --only {loss} --preset {preset}"
+    runs = read_runs(plans, records)
+    if not runs:
+        raise ValueError(f"{records} has no such record of {name}, preset {preset}: make them with `{missing}`")
+    grid = grid_of(plans, runs, place)
+    if grid is None:
+        raise ValueError(
+            f"no recorded run of {name}, preset {preset}, was scored on the {place} test set: use another"
+        )
+    return Chosen(name, experiment, preset, grid)
+
+
+def write_figure(chosen: Chosen, path: Path) -> None:
+    """Draw the experiment's figure into a PNG, SVG or PDF file."""
+    check_path(path)
+    with drawing.drawing():
+        drawing.save(figure_of(chosen), path)
+
+
+def check_path(path: Path) -> None:
+    """Refuse a file that cannot be written, before anything is drawn."""
+    if path.suffix.lower() not in drawing.METADATA:
+        raise ValueError(f"cannot draw into {path}: its name must end in {', '.join(drawing.METADATA)}")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path.parent} is not a folder: make it first, or write the figure elsewhere")
+
+
+def figure_of(chosen: Chosen) -> "Figure":
+    """The figure that fits the experiment: curves, lines where a number is varied, dots otherwise."""
+    rows = chosen.experiment.arms.values()
+    if chosen.name == "roc":
+        return _roc(chosen)
+    if chosen.experiment.layout == "noise":
+        return _over_noise(chosen)
+    if all(row is not None and row.isdigit() for row in rows):
+        return _over_sizes(chosen)
+    return _by_arm(chosen)
+
+
+def _roc(chosen: Chosen) -> "Figure":
+    panels = []
+    for data in chosen.names(0):
+        curves = []
+        for (of, _, arm), cell in chosen.grid.cells.items():
+            if of == data and cell.scores:
+                singles = [roc(one.labels, one.values) for one in cell.scores.values()]
+                mean = mean_scores({f"split {split}": one for split, one in cell.scores.items()})
+                curves.append(Curves(ARMS[arm].title, roc(mean.labels, mean.values), singles, ARM_COLORS[arm]))
+        positives, others = chosen.grid.counts(data) or (0, 0)
+        title = f"{DATA[data].title}: {positives:,} positives, {others:,} negatives"
+        panels.append(RocPanel(title, curves, DATA[data].tprs))
+    caption = (
+        f"Bold: ensembles, thin: their single splits. {_where(chosen)} Below: the shaded part of the curves above;"
+        " dashed: the TPRs that the tables report."
+    )
+    return drawing.draw_roc(panels, Words(chosen.experiment.title, caption))
+
+
+def _over_noise(chosen: Chosen) -> "Figure":
+    panels, loss = [], chosen.names(1)[0]
+    for measure in names_of(DATA[chosen.names(0)[0]])[:-1]:
+        series = []
+        for arm in chosen.names(2):
+            marks = {100 * noise_of(data): chosen.mark((data, loss, arm), measure) for data in chosen.grid.names(0)}
+            series.append(Series(ARMS[arm].title, marks, ARM_COLORS[arm]))
+        panels.append(Panel(measure.upper(), series))
+    words = Words(
+        chosen.experiment.title,
+        _caption(chosen, "dashed"),
+        "flipped share of training labels (%)",
+        "false positive rate (%)",
+    )
+    return drawing.draw_lines(panels, words)
+
+
+def _over_sizes(chosen: Chosen) -> "Figure":
+    panels, loss = [], chosen.names(1)[0]
+    sizes = {arm: float(row) for arm, row in chosen.experiment.arms.items() if row is not None}
+    for data in chosen.names(0):
+        series = []
+        for measure in names_of(DATA[data])[:-1]:
+            marks = {sizes[arm]: chosen.mark((data, loss, arm), measure) for arm in chosen.grid.names(2)}
+            series.append(Series(measure.upper(), marks, TPR_COLORS[measure]))
+        panels.append(Panel(DATA[data].title, series))
+    words = Words(chosen.experiment.title, _caption(chosen, "dashed"), "size", "false positive rate (%)")
+    return drawing.draw_lines(panels, words)
+
+
+def _by_arm(chosen: Chosen) -> "Figure":
+    """Rows are losses with a colour for each arm, or arms where there is one loss."""
+    data_sets, losses, arms = (chosen.names(place) for place in range(3))
+    measure = names_of(DATA[data_sets[0]])[1]
+    by_loss = len(losses) > 1
+    rows = losses if by_loss else [chosen.experiment.arms[arm] or ARMS[arm].title for arm in arms]
+    panels = []
+    for data in data_sets:
+        series = []
+        for arm in arms if by_loss else arms[:1]:
+            keys = [(data, loss, arm) for loss in losses] if by_loss else [(data, losses[0], one) for one in arms]
+            marks = {float(row): chosen.mark(key, measure) for row, key in enumerate(keys)}
+            series.append(Series(ARMS[arm].title, marks, ARM_COLORS.get(arm, 0) if by_loss else 0))
+        panels.append(Panel(DATA[data].title, series, rows))
+    what = "mean error of the other classes" if DATA[data_sets[0]].several_classes else "false positive rate"
+    tpr = measure.partition("@")[2].removesuffix("tpr")
+    words = Words(chosen.experiment.title, _caption(chosen, "a bar"), f"{what} at {tpr} % TPR (%)")
+    return drawing.draw_dots(panels, words)
+
+
+def _caption(chosen: Chosen, published: str) -> str:
+    beside = f"; {published}: published, at full size" if chosen.experiment.published else ""
+    return f"Mean of single splits with its 95 % Student interval; hollow: their ensemble{beside}. {_where(chosen)}"
+
+
+def _where(chosen: Chosen) -> str:
+    losses = chosen.names(1)
+    base = f" Base loss {losses[0]}." if len(losses) == 1 else ""
+    return f"{chosen.splits()}, preset {chosen.preset}, {chosen.grid.test} test set.".capitalize() + base
