@@ -27,8 +27,8 @@ ONLY = Annotated[
 TEST = Annotated[
     str | None,
     typer.Option(
-        help="official: the paper's test set; extended: with the fresh positives; tuning: validation and tuning pool"
-        " (default: what the experiment is judged on).",
+        help="official: the paper's test set; extended: with the fresh positives; tuning: validation and tuning"
+        " pool (default: what the experiment is judged on).",
         show_default=False,
     ),
 ]

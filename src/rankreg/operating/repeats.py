@@ -60,13 +60,13 @@ def detectable(differences: ArrayLike) -> float | None:
 
         δ · s / √n,    P(T(n − 1, δ) > t) = 0.8,    t the quantile of Student's interval
 
-    T: noncentral t; the other tail's share is negligible. None with fewer than two pairs.
+    T: noncentral t; the other tail's share is negligible. None with fewer than two pairs or none that differ.
     """
     from scipy.special import nctdtrinc, stdtrit
 
     numbers = np.asarray(differences, dtype=np.float64)
     count = len(numbers)
-    if count < 2:
+    if count < 2 or np.ptp(numbers) == 0:
         return None
     shift = nctdtrinc(count - 1, 1 - POWER, stdtrit(count - 1, (1 + CONFIDENCE) / 2))
     return float(shift * numbers.std(ddof=1) / math.sqrt(count))
@@ -77,3 +77,9 @@ def still_significant(p_values: ArrayLike) -> int:
     ordered = np.sort(np.asarray(p_values, dtype=np.float64))
     passed = ordered <= (1 - CONFIDENCE) / (len(ordered) - np.arange(len(ordered)))
     return len(ordered) if passed.all() else int(passed.argmin())
+
+
+def standard_deviation(values: ArrayLike) -> float | None:
+    """Of a sample, with n − 1; None with fewer than two."""
+    numbers = np.asarray(values, dtype=np.float64)
+    return float(numbers.std(ddof=1)) if len(numbers) > 1 else None

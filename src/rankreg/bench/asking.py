@@ -1,0 +1,69 @@
+"""What a table was asked for, and the recorded runs that answer it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rankreg.bench.grids import Experiment, TestSet
+from rankreg.bench.planning import Plan, experiment_of, plans_of
+from rankreg.bench.records import Records
+from rankreg.bench.results import PARTS, Grid, grid_of, read_runs
+
+DEFAULT_FOLDER = Path("records")
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """An experiment at a preset's size, some of it or all, and the folder of its records."""
+
+    name: str
+    preset: str
+    folder: Path = DEFAULT_FOLDER
+    splits: int | None = None
+    only: tuple[str, ...] = ()
+
+    @property
+    def experiment(self) -> Experiment:
+        """What the name stands for."""
+        return experiment_of(self.name)
+
+    @property
+    def plans(self) -> list[Plan]:
+        """All runs that belong to it."""
+        return plans_of(self.name, self.preset, splits=self.splits, only=self.only)
+
+    def missing(self) -> str | None:
+        """How many runs have no record, and the command that trains them."""
+        plans, records = self.plans, Records(self.folder)
+        count = sum(not records.has(plan) for plan in plans)
+        if not count:
+            return None
+        words = ["rankreg bench run", self.name, f"--preset {self.preset}"]
+        words += [f"--splits {self.splits}"] * (self.splits is not None) + [f"--only {word}" for word in self.only]
+        words += [f"--records {self.folder}"] * (self.folder != DEFAULT_FOLDER)
+        return f"{count} of {len(plans)} runs are missing: {' '.join(words)}"
+
+    def grids(self, test: str | None = None) -> list[Grid]:
+        """The grid on each test set that the experiment is judged on, or on the one that is named."""
+        plans = self.plans
+        runs = read_runs(plans, self.folder)
+        tests = self._tests(test)
+        found = [grid for one in (tests if runs else tests[:1]) if (grid := grid_of(plans, runs, one)) is not None]
+        if not found:
+            raise ValueError(f"no recorded run of {self.name} was scored on the {tests[0]} test set")
+        return found
+
+    def _tests(self, test: str | None) -> Sequence[TestSet]:
+        judged_on = self.experiment.judged_on
+        allowed: tuple[TestSet, ...] = judged_on if judged_on == ("tuning",) else (*judged_on, "tuning")
+        if test is None:
+            return judged_on
+        if test not in PARTS:
+            raise ValueError(f"--test must be one of {', '.join(PARTS)}, got {test!r}")
+        wanted = [one for one in allowed if one == test]
+        if not wanted:
+            raise ValueError(
+                f"{self.name} chooses settings and is judged on the {' and '.join(judged_on)} pool only, never on a"
+                " test set: leave out --test"
+            )
+        return wanted

@@ -1,0 +1,116 @@
+"""Differences between arms, paired over the splits that both have, and the paper's average gain Δ.
+
+All splits share the test set, and the losses of a split share its training data: losses are averaged within a split
+first, and only splits count as repeats.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rankreg.bench.grids import ARMS, Experiment
+from rankreg.bench.published import higher_is_better
+from rankreg.bench.results import Grid
+from rankreg.operating.repeats import Estimate, detectable, mean_of, p_value
+
+BETTER = "better of base and ALM"
+OTHERS = ("base", "alm")
+
+
+@dataclass(frozen=True)
+class Paired:
+    """One arm less another on the same splits, averaged over losses: by measure one difference per split."""
+
+    first: str
+    second: str
+    losses: tuple[str, ...]
+    splits: tuple[int, ...]
+    values: Mapping[str, tuple[float, ...]]
+
+    def estimate(self, measure: str) -> Estimate:
+        """The mean difference and Student's interval."""
+        return mean_of(self.values[measure])
+
+    def detectable(self, measure: str) -> float | None:
+        """The smallest true difference that would be found in four of five such experiments."""
+        return detectable(self.values[measure])
+
+    def p_value(self, measure: str) -> float | None:
+        """Student's, two-sided."""
+        return p_value(self.values[measure])
+
+
+def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) -> Paired | None:
+    """The first arm less the second, an arm or `BETTER`, on the splits that every loss has in both.
+
+    Losses without any such split are left out. Which of base and ALM is the better one is decided for each loss and
+    measure by its mean over the same splits.
+    """
+    arms = (first, *(OTHERS if second == BETTER else (second,)))
+    common = {loss: _common(grid, data, loss, arms) for loss in losses}
+    used = tuple(loss for loss in losses if common[loss])
+    splits = sorted(set.intersection(*(common[loss] for loss in used))) if used else []
+    if not splits:
+        return None
+    values = {}
+    for measure in grid.measures(data):
+        rows = []
+        for loss in used:
+            ours, *others = (
+                [grid.cells[data, loss, arm].singles[split][measure] for split in splits] for arm in arms
+            )
+            rows.append(np.subtract(ours, _better(others, measure)))
+        values[measure] = tuple(float(value) for value in np.mean(rows, axis=0))
+    return Paired(first, second, used, tuple(splits), values)
+
+
+def _common(grid: Grid, data: str, loss: str, arms: Sequence[str]) -> set[int]:
+    cells = [grid.cells.get((data, loss, arm)) for arm in arms]
+    return set.intersection(*(set(cell.splits) if cell else set() for cell in cells))
+
+
+def _better(rows: Sequence[Sequence[float]], measure: str) -> Sequence[float]:
+    return (max if higher_is_better(measure) else min)(rows, key=np.mean)
+
+
+def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str, str]]:
+    """What is compared with what, as far as there are such arms.
+
+    The main tables: what the ranking term adds to the buffer, the buffer to the base loss, and both. Elsewhere a
+    variant with its own method, everything with the base loss, and what ranks with the buffer alone; without these,
+    with the paper's own choice.
+    """
+    if experiment.layout in ("main", "noise"):
+        wanted = [("rankreg", "buffer"), ("rankreg", BETTER), ("rankreg", "base"), ("buffer", "base")]
+        return [(a, b) for a, b in wanted if {a, *(OTHERS if b == BETTER else (b,))} <= set(arms)]
+    found: list[tuple[str, str]] = []
+    for arm in arms:
+        own = [other for other in arms if arm.startswith(f"{other}-")]
+        if own:
+            found.append((arm, own[0]))
+            continue
+        ranks = ARMS[arm].config["method"]["name"] == "rankreg"
+        against = ["buffer"] * ranks + ["base"] if {"base", "buffer"} & set(arms) else ["rankreg"]
+        found += [(arm, other) for other in against if other in arms and other != arm]
+    return found
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The ensembles' Δ of a measure: the mean over losses of how much RankReg beats others; positive is a gain."""
+
+    value: float
+    losses: tuple[str, ...]
+
+
+def ensemble_gain(grid: Grid, data: str, losses: Sequence[str], others: Sequence[str], measure: str) -> Gain | None:
+    """Δ over the best of the others, from losses whose ensembles have the same splits."""
+    gains = {}
+    for loss in losses:
+        cells = [grid.cells.get((data, loss, arm)) for arm in ("rankreg", *others)]
+        same = {cell.splits if cell else () for cell in cells}
+        if len(same) == 1 and () not in same:
+            ours, *theirs = (cell.ensemble[measure].estimate for cell in cells if cell)
+            gains[loss] = ours - max(theirs) if higher_is_better(measure) else min(theirs) - ours
+    return Gain(float(np.mean(list(gains.values()))), tuple(gains)) if gains else None
