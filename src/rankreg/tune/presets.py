@@ -125,7 +125,7 @@ class AlmGrid:
     def of(self, params: Mapping[str, Any]) -> TrainConfig:
         settings = {name.removeprefix("alm."): value for name, value in params.items() if name in GRID}
         method = {"name": params["method"]} | settings
-        return TrainConfig.model_validate(self.base.model_dump(exclude_unset=True) | {"method": method})
+        return TrainConfig.model_validate(self.base.model_dump() | {"method": method})
 
     def may_win(self, method: str) -> bool:
         return method == "alm"

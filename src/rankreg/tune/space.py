@@ -109,7 +109,7 @@ class Space:
         rate, epochs = self.base.learning_rate, self.base.epochs
         chosen["learning_rate"] = pick("learning_rate", Between(rate / 10, rate * 10, float(rate)))
         chosen["epochs"] = pick("epochs", Between(math.ceil(epochs / 4), epochs, epochs))
-        return TrainConfig.model_validate(self.base.model_dump(exclude_unset=True) | chosen)
+        return TrainConfig.model_validate(self.base.model_dump() | chosen)
 
     def _method(self, pick: Pick) -> dict[str, Any]:
         name = pick("method", Choice(self.methods, self.methods[0]))

@@ -13,7 +13,7 @@ from optuna.pruners import MedianPruner
 from optuna.storages import RDBStorage, fail_stale_trials
 from optuna.trial import TrialState
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from rankreg.tune.sampler import SeededSampler
 from rankreg.tune.trial import TENTHS
@@ -42,8 +42,10 @@ def open_study(storage: str | None, out: Path, name: str, *, seed: int) -> optun
                 direction="minimize",
                 load_if_exists=True,
             )
-        except ArgumentError as error:
-            raise ValueError(f"{storage!r} is no storage URL; one looks like sqlite:///search.sqlite3") from error
+        except NoSuchModuleError as error:
+            raise ValueError(f"cannot open the search: no driver for {url.split(':')[0]} is installed") from error
+        except ArgumentError as error:  # it may hold a password, so it is not repeated
+            raise ValueError("--storage is no storage URL; one looks like sqlite:///search.sqlite3") from error
         except (SQLAlchemyError, OptunaError, RuntimeError, ImportError) as error:
             place = make_url(url).render_as_string(hide_password=True)
             raise ValueError(f"cannot open the search in {place}: {str(error).splitlines()[0]}") from error

@@ -28,4 +28,5 @@ def _lines(content: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[str]:
 def _written(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_written, value))}]"
-    return json.dumps(value)  # TOML writes strings, numbers and truth values as JSON does
+    # TOML writes strings, numbers and truth values as JSON does, but has no surrogates and no bare DEL.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -31,6 +31,7 @@ def judged(trial: Trial, plan: Plan, parts: Sequence[Splits], beat: Beat) -> flo
     trial with given parameters is never given up: others are measured against it. One that diverges is.
     """
     config = plan.sampled(trial)
+    may_stop = plan.prunes and "fixed" not in trial.user_attrs
     found: list[dict[str, float]] = []
     start = time.perf_counter()
     for split, data in enumerate(parts):
@@ -46,7 +47,8 @@ def judged(trial: Trial, plan: Plan, parts: Sequence[Splits], beat: Beat) -> flo
                     if tenths > reported:
                         reported = tenths
                         trial.report(value_of([*found, now], plan.judge, parts), split * TENTHS + tenths)
-                        if plan.prunes and "fixed" not in trial.user_attrs and trial.should_prune():
+                        over = tenths == TENTHS and split == len(parts) - 1
+                        if may_stop and not over and trial.should_prune():
                             raise TrialPruned
         except DivergenceError as error:
             trial.set_user_attr("diverged", str(error))

@@ -1,0 +1,224 @@
+"""A search on small real data: what it looks at, what it remembers, what it gives up, where it goes on."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.trial import FrozenTrial, TrialState
+
+from rankreg.datasets.splits import Samples, Splits
+from rankreg.fit import Source
+from rankreg.train import TrainConfig
+from rankreg.tune import AlmGrid, Named, Own, Plan, Request, Search, Space, results_of, search, write_results
+from rankreg.tune.space import METHODS
+from tests.own_data import write_table
+
+BASE = TrainConfig.model_validate(
+    {"epochs": 2, "batch_size": 128, "learning_rate": 0.01, "tpr": 0.9, "model": {"name": "mlp", "hidden": (8,)}}
+)
+DIGITS = Named("digits", ratio=50)
+
+
+def request(out: Path, plan: Plan | None = None, data: Named | Own = DIGITS, **more: Any) -> Request:
+    return Request(data, plan or Search(Space(BASE), total=6), out, **more)
+
+
+def outline(trials: list[FrozenTrial]) -> list[tuple[Any, ...]]:
+    return [(trial.state, trial.params, trial.value, trial.intermediate_values) for trial in trials]
+
+
+def test_every_method_is_tried_by_default_first_and_the_same_seed_gives_the_same_search(tmp_path: Path) -> None:
+    first, second = (search(request(tmp_path / name)) for name in ("a", "b"))
+    assert outline(first) == outline(second)
+    assert [trial.params["method"] for trial in first[:4]] == list(METHODS)
+    assert len(first) == 6
+    other = search(request(tmp_path / "c", seed=1))
+    assert outline(other)[4:] != outline(first)[4:]
+
+
+@pytest.mark.slow
+def test_a_search_goes_on_where_it_stopped_and_a_dead_trial_neither_counts_nor_blocks(tmp_path: Path) -> None:
+    whole = search(request(tmp_path / "whole", Search(Space(BASE), total=7)))
+
+    parted = request(tmp_path / "parted", Search(Space(BASE), total=5))
+    search(parted)
+    study = parted.open()
+    dead = study.ask()  # a process that was killed leaves its trial so
+    dead.suggest_float("learning_rate", 0.001, 0.1, log=True)
+    again = search(replace(parted, plan=Search(Space(BASE), total=7)))
+    assert outline(again) == outline(whole)
+    states = [trial.state for trial in parted.open().get_trials()]
+    assert states.count(TrialState.FAIL) == 1
+    assert TrialState.RUNNING not in states
+    assert outline(search(replace(parted, plan=Search(Space(BASE), total=7)))) == outline(whole)  # nothing is left
+
+
+def test_a_baseline_that_was_killed_is_run_again(tmp_path: Path) -> None:
+    asked = request(tmp_path, Search(Space(BASE, methods=("none",)), total=1))
+    search(replace(asked, plan=Search(Space(BASE, methods=("none",)), total=0)))
+    assert asked.open().ask().user_attrs["fixed"] == "none by default"
+    (trial,) = search(asked)
+    assert trial.user_attrs["fixed"] == "none by default"
+    assert trial.number == 1
+
+
+@dataclass(frozen=True)
+class Poisoned(Named):
+    """Digits whose other parts hold wrong labels and inputs that no network survives."""
+
+    def load(self, split: int) -> Splits:
+        splits = super().load(split)
+        source = splits["train"].source.copy()
+        test = splits["test"]
+        source[test.rows] = np.nan
+        parts = {name: Samples(source, part.rows, part.labels, part.ids) for name, part in splits.parts.items()}
+        parts["test"] = Samples(source, test.rows, 1 - test.labels, test.ids)
+        return replace(splits, parts=parts)
+
+
+@pytest.mark.slow
+def test_the_test_part_is_never_looked_at(tmp_path: Path) -> None:
+    clean = search(request(tmp_path / "clean", splits=2))
+    poisoned = search(request(tmp_path / "poisoned", splits=2, data=Poisoned("digits", ratio=50)))
+    assert outline(poisoned) == outline(clean)
+
+
+@pytest.mark.slow
+def test_rows_of_the_calibration_and_test_parts_of_a_file_change_nothing(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "data.csv", rows=300, positives=60)
+    own = Own(Source(table, target="sick", drop=("name",), seed=3), tmp_path / "cache")
+    clean = search(request(tmp_path / "clean", data=own, splits=2))
+    held_out = {row for part in ("calibration", "test") for row in own.load(0)[part].rows}
+    assert held_out == {row for part in ("calibration", "test") for row in own.load(1)[part].rows}
+    assert {*own.load(0)["validation"].rows} != {*own.load(1)["validation"].rows}
+
+    lines = table.read_text(encoding="utf-8").splitlines()
+    for row in held_out:
+        name, _, colour, weight, label = lines[row + 1].split(",")
+        lines[row + 1] = ",".join((name, str(1000 + row), colour, weight, label))
+    table.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert outline(search(request(tmp_path / "poisoned", data=own, splits=2))) == outline(clean)
+
+
+@pytest.mark.slow
+def test_what_lags_behind_is_given_up_but_never_the_baseline(tmp_path: Path) -> None:
+    wide = Space(BASE.model_copy(update={"epochs": 5}))
+    trials = search(request(tmp_path, Search(wide, total=16)))
+    states = [trial.state for trial in trials]
+    assert TrialState.PRUNED in states
+    for trial in trials:
+        if trial.state is TrialState.PRUNED:
+            assert "fixed" not in trial.user_attrs
+            assert max(trial.intermediate_values, default=0) < 10 or "diverged" in trial.user_attrs
+    assert all(trial.state is TrialState.COMPLETE for trial in trials if "fixed" in trial.user_attrs)
+    result = results_of(trials, Search(wide, total=16))
+    assert result.given_up + result.diverged == states.count(TrialState.PRUNED)
+    assert result.best.value == min(trial.value for trial in trials if trial.value is not None)
+
+
+def test_a_trial_that_diverges_is_given_up_and_counted(tmp_path: Path) -> None:
+    wild = BASE.model_copy(update={"learning_rate": 1e30, "optimiser": BASE.optimiser})
+    plan = Search(Space(wild, methods=("none",), losses=("bce",)), total=2)
+    trials = search(request(tmp_path, plan))
+    assert len(trials) == 2
+    assert all("diverged" in trial.user_attrs for trial in trials)
+    with pytest.raises(ValueError, match="2 diverged: lower learning_rate"):
+        results_of(trials, plan)
+
+
+def test_the_value_is_the_mean_over_splits_at_the_epoch_that_training_would_choose(tmp_path: Path) -> None:
+    asked = request(tmp_path, Search(Space(BASE, methods=("none",), losses=("bce",)), total=1), splits=3)
+    (trial,) = search(asked)
+    splits = trial.user_attrs["splits"]
+    assert len(splits) == 3
+    assert trial.value == pytest.approx(np.mean([split["fpr"] for split in splits]), abs=1 / 243)
+    assert max(trial.intermediate_values) == 30
+
+
+@pytest.mark.slow
+def test_the_grid_of_alm_runs_in_two_steps(tmp_path: Path) -> None:
+    plan = AlmGrid(BASE.model_copy(update={"epochs": 1}))
+    trials = search(request(tmp_path, plan))
+    assert len(trials) == plan.total == 20
+    points = {tuple(t.params[f"alm.{key}"] for key in ("rho", "mu", "delta")) for t in trials if len(t.params) > 1}
+    assert len(points) == 19
+    first = [t for t in trials if t.params.get("alm.delta") == 0.25]
+    best = min(first, key=lambda t: (t.value if t.value is not None else 2, t.number))
+    second = [t for t in trials if t.params.get("alm.delta") not in (None, 0.25)]
+    assert {(t.params["alm.rho"], t.params["alm.mu"]) for t in second} == {
+        (best.params["alm.rho"], best.params["alm.mu"])
+    }
+    result = results_of(trials, plan)
+    assert result.best.config.method.name == "alm"
+    assert result.baseline is not None
+    assert result.baseline.config.method.name == "none"
+    assert result.best.value == pytest.approx(1 - result.best.auc)
+
+
+def test_another_search_in_the_same_place_is_refused(tmp_path: Path) -> None:
+    search(request(tmp_path, Search(Space(BASE), total=1)))
+    with pytest.raises(ValueError, match=r"differs in losses: choose another --out"):
+        search(request(tmp_path, Search(Space(BASE, losses=("bce",)), total=1)))
+    with pytest.raises(ValueError, match=r"differs in data"):
+        search(request(tmp_path, Search(Space(BASE), total=1), data=Named("digits", ratio=20)))
+
+
+@pytest.mark.slow
+def test_two_folders_share_a_storage(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shared.sqlite3'}"
+    search(request(tmp_path / "a", Search(Space(BASE), total=3), storage=url, study="ours"))
+    trials = search(request(tmp_path / "b", Search(Space(BASE), total=6), storage=url, study="ours"))
+    assert len(trials) == 6
+    assert optuna.get_all_study_names(storage=url) == ["ours"]
+    assert not (tmp_path / "a/study.sqlite3").exists()
+    alone = search(request(tmp_path / "c"))
+    assert outline(alone) == outline(trials)
+
+
+def test_a_storage_that_cannot_be_opened_is_said_without_its_password(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is no storage URL"):
+        search(request(tmp_path, storage="nonsense"))
+    with pytest.raises(ValueError, match=r"no driver for mysql\+nothing is installed") as said:
+        search(request(tmp_path, storage="mysql+nothing://me:secret@host/base"))
+    assert "secret" not in str(said.value)
+    with pytest.raises(ValueError, match=r"cannot open the search in sqlite:///.*no/such/folder"):
+        search(request(tmp_path, storage=f"sqlite:///{tmp_path}/no/such/folder/x.sqlite3"))
+    (tmp_path / "study.sqlite3").write_bytes(b"not a data base" * 100)
+    with pytest.raises(ValueError, match="cannot open the search in sqlite:"):
+        search(request(tmp_path))
+
+
+def test_results_are_files_to_go_on_with(tmp_path: Path) -> None:
+    plan = Search(Space(BASE), total=5)
+    result = results_of(search(request(tmp_path, plan)), plan)
+    write_results(tmp_path, result, tpr=0.9)
+    best = TrainConfig.from_toml(tmp_path / "best.toml")
+    assert best.model_copy(update={"tpr": 0.9}) == result.best.config
+    assert TrainConfig.from_toml(tmp_path / "baseline.toml").method.name == "none"
+    lines = (tmp_path / "trials.csv").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 1 + len(result.ranked)
+    assert lines[1].startswith(f"{result.best.number},")
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+@pytest.mark.slow
+def test_processes_share_the_trials_among_them(tmp_path: Path) -> None:
+    trials = search(request(tmp_path, Search(Space(BASE), total=6)), workers=2)
+    assert len(trials) == 6
+    fixed = sorted(trial.user_attrs["fixed"] for trial in trials if "fixed" in trial.user_attrs)
+    assert fixed == sorted(f"{method} by default" for method in METHODS)
+    alone = search(request(tmp_path / "alone", Search(Space(BASE), total=4)))
+    values = {trial.params["method"]: trial.value for trial in trials if "fixed" in trial.user_attrs}
+    assert {trial.params["method"]: trial.value for trial in alone} == values
+
+
+@pytest.mark.slow
+def test_a_fault_in_a_process_is_said_here(tmp_path: Path) -> None:
+    good = request(tmp_path, Search(Space(BASE), total=4))
+    parts = good.parts()
+    bad = replace(good, data=Named("melanoma", data_dir=tmp_path / "nowhere"))
+    with pytest.raises(ValueError, match="Melanoma is not in"):
+        search(bad, parts=parts, workers=2)
