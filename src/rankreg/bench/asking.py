@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rankreg._names import look_up
 from rankreg.bench.grids import Experiment, TestSet
 from rankreg.bench.planning import Plan, experiment_of, plans_of
 from rankreg.bench.records import Records
@@ -58,8 +59,7 @@ class Asked:
         allowed: tuple[TestSet, ...] = judged_on if judged_on == ("tuning",) else (*judged_on, "tuning")
         if test is None:
             return judged_on
-        if test not in PARTS:
-            raise ValueError(f"--test must be one of {', '.join(PARTS)}, got {test!r}")
+        look_up({str(name): name for name in PARTS}, test, "test set")
         wanted = [one for one in allowed if one == test]
         if not wanted:
             raise ValueError(

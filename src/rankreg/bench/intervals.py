@@ -6,7 +6,15 @@ from numpy.typing import NDArray
 from rankreg.bench.grids import Data
 from rankreg.bench.measures import names_of
 from rankreg.metrics import empirical_thresholds, error_at_tpr
-from rankreg.operating import Interval, auc_interval, fpr_at_tpr_interval, lower_bound, upper_bound
+from rankreg.operating import (
+    Interval,
+    auc_interval,
+    compare,
+    fpr_at_tpr_interval,
+    lower_bound,
+    paired,
+    upper_bound,
+)
 from rankreg.scores import Scores
 
 CONFIDENCE = 0.95
@@ -23,6 +31,17 @@ def intervals_of(data: Data, scores: Scores) -> dict[str, Interval]:
         fprs = [fpr_at_tpr_interval(scores.labels, values, tpr=tpr, confidence=CONFIDENCE) for tpr in data.tprs]
         found = [*fprs, auc_interval(scores.labels, values, confidence=CONFIDENCE)]
     return {name: _percent(interval) for name, interval in zip(names_of(data), found, strict=True)}
+
+
+def difference_intervals(data: Data, first: Scores, second: Scores) -> dict[str, Interval]:
+    """FPR at each TPR and AUC of the first less those of the second, paired by sample; two classes only."""
+    labels, a, b = paired(first, second)
+    found = [compare(labels, a, b, tpr=tpr, confidence=CONFIDENCE, draws=DRAWS, seed=SEED) for tpr in data.tprs]
+    differences = [*(one.fpr for one in found), found[0].auc]
+    return {
+        name: _percent(Interval(one.difference, one.low, one.high, CONFIDENCE))
+        for name, one in zip(names_of(data), differences, strict=True)
+    }
 
 
 def _percent(interval: Interval) -> Interval:

@@ -15,7 +15,7 @@ from rankreg.operating import Interval
 from rankreg.scores import Scores
 
 # Parts that are one test set together. The tuning pool is added to validation where there is one.
-PARTS: dict[TestSet, tuple[str, ...]] = {
+PARTS: Mapping[TestSet, tuple[str, ...]] = {
     "official": ("test",),
     "extended": ("test", "extended"),
     "tuning": ("validation", "tuning"),

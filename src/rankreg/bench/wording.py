@@ -174,6 +174,15 @@ def preset_note(preset: str) -> str:
     return f"Preset {preset}: {PRESETS[preset].title}. Published: full width, 100 epochs, ensembles of 10 splits."
 
 
+def sentence(paired: Paired, losses: Sequence[str]) -> str:
+    """A contrast in words, measure by measure."""
+    parts = []
+    for measure in paired.values:
+        found = paired.estimate(measure)
+        parts.append(f"{measure_title(measure)} {signed(found.mean)} {limits(found)}: {verdict(found)}")
+    return f"{contrast_title(paired.first, paired.second)}, {scope(paired, losses)}: {'; '.join(parts)}."
+
+
 def growth_note(paired: Paired) -> str | None:
     """The paper's claim that gains grow with the TPR, as a difference of differences."""
     rates = [measure for measure in paired.values if measure.startswith("fpr")]

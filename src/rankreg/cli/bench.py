@@ -131,6 +131,57 @@ def table(
     _show(pages_of(Asked(name, preset, records, splits, tuple(only or ())), test), style, out)
 
 
+@bench.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="Arm, such as rankreg.", metavar="A")],
+    second: Annotated[str, typer.Argument(help="Arm it is compared with, such as buffer.", metavar="B")],
+    data: Annotated[
+        list[str] | None, typer.Option(help="Data set, such as cifar10-100 (default: every one that has both).")
+    ] = None,
+    loss: Annotated[list[str] | None, typer.Option(help="Base loss (default: every one that has both).")] = None,
+    preset: PRESET = "compact",
+    test: TEST = None,
+    splits: SPLITS = None,
+    style: FORMAT = None,
+    out: OUT = None,
+    records: RECORDS = Path("records"),
+) -> None:
+    """Compare two arms on the splits that both have: A less B, for every base loss and over all of them.
+
+    For each measure: the mean difference of single networks with Student's interval over splits, whether it tells
+    the two apart, the smallest true difference that so many splits could have detected, every split's difference,
+    and the difference of the ensembles with an interval over test samples. A negative FPR difference means that A
+    raises fewer false alarms. Needs neither torch nor the data.
+
+    What the ranking term adds to the buffer alone: rankreg bench compare rankreg buffer --data cifar10-100
+
+    With one loss: rankreg bench compare rankreg base --data cifar100-100 --loss bce --test extended
+    """
+    from rankreg.bench.comparing import Question, compare_pages
+
+    question = Question(first, second, preset, records, tuple(data or ()), tuple(loss or ()), splits)
+    _show(compare_pages(question, test), style, out)
+
+
+@bench.command()
+def status(
+    records: RECORDS = Path("records"),
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Cores to reckon with (default: this machine's).")
+    ] = None,
+) -> None:
+    """Show how many runs of each experiment are recorded, their mean time, and the hours left on this machine."""
+    from rich.console import Console
+
+    from rankreg.bench.status import status_lines, status_of, status_table
+
+    found, console = status_of(records, workers), Console(highlight=False)
+    if found.standings:
+        console.print(status_table(found))
+    for line in status_lines(found, records, workers):
+        console.print(line, markup=False, soft_wrap=True)
+
+
 def _show(pages: "Sequence[Page]", style: str | None, out: Path | None) -> None:
     """On the terminal, or in a file whose ending names the format."""
     from rich.console import Console
@@ -146,6 +197,37 @@ def _show(pages: "Sequence[Page]", style: str | None, out: Path | None) -> None:
         print_pages(pages, console)
     else:
         typer.echo(rendered(pages, style), nl=False)
+
+
+@bench.command()
+def verify(
+    record: Annotated[
+        str | None, typer.Argument(help="A record's file, or its name as `run` shows it.", show_default=False)
+    ] = None,
+    random: Annotated[int, typer.Option(min=1, help="Without RECORD: this many, drawn at random.")] = 1,
+    seed: Annotated[int, typer.Option(help="Which ones are drawn.")] = 0,
+    tolerance: Annotated[float, typer.Option(min=0.0, help="Largest difference of a score that passes.")] = 1e-3,
+    records: RECORDS = Path("records"),
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets (default: RANKREG_DATA).")] = None,
+) -> None:
+    """Run finished runs again from their records alone, and compare the scores: exit status 1 if they differ.
+
+    On the same kind of machine, with the same versions, the difference is 0.
+    """
+    from rankreg.bench.verifying import choose, verify
+    from rankreg.bench.words import verification_words
+
+    if record is None:
+        files = choose(records, random, seed)
+    else:
+        files = [Path(record) if Path(record).exists() else records / f"{record}.json"]
+    passed = True
+    for file in files:
+        found = verify(file, data_dir)
+        passed &= found.difference <= tolerance
+        typer.echo(verification_words(found, tolerance))
+    if not passed:
+        raise typer.Exit(1)
 
 
 @bench.command()
