@@ -199,7 +199,9 @@ class RankRegXGBClassifier(_Boosted):
         if validation is not None:
             inputs, labels, weights = validation
             booster.set_params(
-                eval_metric=xgboost_fpr_at_tpr(self.target_tpr), early_stopping_rounds=self.early_stopping_rounds
+                eval_metric=xgboost_fpr_at_tpr(self.target_tpr),
+                early_stopping_rounds=self.early_stopping_rounds,
+                disable_default_eval_metric=True,
             )
             watched = {
                 "eval_set": [(inputs, labels)],

@@ -1,5 +1,6 @@
 """The one door for what LightGBM and XGBoost hand over: labels, raw scores and weights, checked in every round."""
 
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,14 +63,12 @@ def _checked_weights(weights: Any, positive: NDArray[np.bool_]) -> Vector | None
 
 def _check_alone(data: Any) -> None:
     """One process sees all rows: otherwise ranks would be among its own rows only, in silence."""
-    machines = 1
-    if hasattr(data, "get_params"):  # LightGBM
-        settings = data.get_params()
-        machines = max(int(settings.get("num_machines", 1)), len(str(settings.get("machines", "")).split(",")))
+    if hasattr(data, "params"):  # LightGBM
+        settings = data.params or {}
+        listed = [str(settings.get(name, "")).split(",") for name in ("machines", "workers", "nodes")]
+        machines = max(int(settings.get("num_machines", 1)), *map(len, listed))
     else:
-        from xgboost import collective
-
-        machines = collective.get_world_size()
+        machines = import_module("xgboost.collective").get_world_size()
     if machines > 1:
         raise ValueError(
             f"distributed training is not supported: ranks are over all rows, and each of {machines} machines sees"
