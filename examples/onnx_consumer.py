@@ -1,0 +1,51 @@
+"""Score a table, or images, with a model that `rankreg export` wrote: without torch, and without rankreg.
+
+python examples/onnx_consumer.py model.onnx rows.csv
+python examples/onnx_consumer.py model.onnx one.png two.jpg
+"""
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from onnxruntime import InferenceSession
+
+
+def score_table(model: str, table: str) -> tuple[Any, ...]:
+    """Ten lines: scores and alarms of every row of a CSV file with a header line."""
+    session = InferenceSession(model)
+    inputs = json.loads(session.get_modelmeta().custom_metadata_map["inputs"])
+    with Path(table).open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    feeds: dict[str, Any] = {}
+    if "numbers" in inputs:
+        feeds["numbers"] = np.array([[float(row[name] or "nan") for name in inputs["numbers"]] for row in rows])
+    if "texts" in inputs:
+        feeds["texts"] = np.array([[row[name] for name in inputs["texts"]] for row in rows], dtype=object)
+    return tuple(session.run(["score", "alarm"], feeds))
+
+
+def score_images(model: str, files: list[str]) -> tuple[Any, ...]:
+    """The same for image files."""
+    from PIL import Image, ImageOps
+
+    session = InferenceSession(model)
+    height, width = json.loads(session.get_modelmeta().custom_metadata_map["inputs"])["images"].values()
+    images = []
+    for name in files:
+        with Image.open(name) as image:
+            image.draft("RGB", (2 * max(height, width),) * 2)  # as in training: JPEGs are decoded at a smaller size
+            upright = ImageOps.exif_transpose(image).convert("RGB")
+        images.append(np.asarray(upright.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3.0)))
+    return tuple(session.run(["score", "alarm"], {"images": np.stack(images)}))
+
+
+if __name__ == "__main__":
+    model, *files = sys.argv[1:]
+    names = {value.name for value in InferenceSession(model).get_inputs()}
+    found = score_images(model, files) if "images" in names else score_table(model, files[0])
+    for score, alarm in zip(*found, strict=True):
+        print(f"{score},{int(alarm)}")

@@ -1,0 +1,123 @@
+"""What a model's file does to its inputs by itself, and what is left to whoever runs it."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankreg.bundle.inputs import Categorical, ImageInputs, Numeric, TableInputs
+from rankreg.export.graph import Graph
+
+IMAGES, NUMBERS, TEXTS = "images", "numbers", "texts"
+
+IMAGE_WORDS = (
+    "{images}: uint8 (N, {height}, {width}, 3), RGB, 0 to 255. Left to you: decode the file, turn it upright by its"
+    " EXIF note, convert it to RGB, resize it to {width} x {height} whatever its proportions, with Pillow's"
+    " bilinear filter (reducing_gap=3.0; for JPEG draft mode at twice the longer side): another resizing moves"
+    " the scores. Normalisation is inside."
+)
+NUMBER_WORDS = (
+    "{numbers}: float64 (N, {count}), the columns listed under '{numbers}' in that order; NaN where missing, 1 for"
+    " true, 0 for false; no infinite values."
+)
+TEXT_WORDS = (
+    "{texts}: strings (N, {count}), the columns listed under '{texts}' in that order, spelled as in the table,"
+    " whole numbers without a decimal point; {missing!r} where missing."
+)
+TABLE_WORDS = "Left to you: read the table. Medians, scaling and categories are inside."
+
+
+def add_inputs(graph: Graph, inputs: ImageInputs | TableInputs) -> str:
+    """Inputs and preprocessing; returns what the network takes."""
+    if isinstance(inputs, ImageInputs):
+        return graph.input(IMAGES, np.uint8, (inputs.height, inputs.width, 3))
+    columns: list[str] = []
+    if inputs.numeric:
+        columns += _numbers(graph, inputs.numeric)
+    if inputs.categorical:
+        texts = graph.input(TEXTS, np.object_, (len(inputs.categorical),))
+        for place, column in enumerate(inputs.categorical):
+            columns += [_one_hot(graph, column, graph.add("Gather", texts, graph.array(np.array(place)), axis=1))]
+    return columns[0] if len(columns) == 1 else graph.add("Concat", *columns, axis=1)
+
+
+def _numbers(graph: Graph, columns: list[Numeric]) -> list[str]:
+    """(x − mean) / scale in float64, as a float32 mean could swallow the value; missing ones are medians and said
+    to be missing. Columns stand in the order of `TablePreprocessor.transform`."""
+    values = graph.input(NUMBERS, np.float64, (len(columns),))
+    missing = graph.add("IsNaN", values)
+    medians, means, scales = (
+        graph.array(np.array([getattr(column, name) for column in columns], np.float64))
+        for name in ("median", "mean", "scale")
+    )
+    filled = graph.add("Where", missing, medians, values)
+    scaled = graph.cast(graph.add("Div", graph.add("Sub", filled, means), scales), np.float32)
+    if not any(column.may_miss for column in columns):
+        return [scaled]
+    both = graph.add("Concat", scaled, graph.cast(missing, np.float32), axis=1)
+    order = []
+    for place, column in enumerate(columns):
+        order += [place, len(columns) + place] if column.may_miss else [place]
+    return [graph.add("Gather", both, graph.array(np.array(order)), axis=1)]
+
+
+def _one_hot(graph: Graph, column: Categorical, texts: str) -> str:
+    """One column per known value and one for everything else."""
+    other = len(column.values)
+    if not other:
+        ones = graph.add("Shape", texts)
+        one = graph.onnx.numpy_helper.from_array(np.ones(1, np.float32))
+        return graph.add("Unsqueeze", graph.add("ConstantOfShape", ones, value=one), graph.array(np.array([1])))
+    codes = graph.add(
+        "LabelEncoder",
+        texts,
+        domain="ai.onnx.ml",
+        keys_strings=column.values,
+        values_int64s=list(range(other)),
+        default_int64=other,
+    )
+    return graph.add(
+        "OneHot", codes, graph.array(np.array(other + 1)), graph.array(np.array([0, 1], np.float32)), axis=1
+    )
+
+
+def missing_text(inputs: TableInputs) -> str:
+    """What stands for a missing text: no column knows it as a value."""
+    known = {value for column in inputs.categorical for value in column.values}
+    text = ""
+    while text in known:
+        text += "?"
+    return text
+
+
+def description(inputs: ImageInputs | TableInputs) -> dict[str, Any]:
+    """How to make the inputs, for machines and in words."""
+    if isinstance(inputs, ImageInputs):
+        sides = {"height": inputs.height, "width": inputs.width}
+        return {IMAGES: sides, "words": IMAGE_WORDS.format(images=IMAGES, **sides)}
+    found: dict[str, Any] = {}
+    sentences = []
+    if inputs.numeric:
+        found[NUMBERS] = [column.name for column in inputs.numeric]
+        sentences.append(NUMBER_WORDS.format(numbers=NUMBERS, count=len(inputs.numeric)))
+    if inputs.categorical:
+        gap = missing_text(inputs)
+        found |= {TEXTS: [column.name for column in inputs.categorical], "missing_text": gap}
+        sentences.append(TEXT_WORDS.format(texts=TEXTS, count=len(inputs.categorical), missing=gap))
+    return found | {"header": inputs.header, "words": " ".join([*sentences, TABLE_WORDS])}
+
+
+def probes(inputs: ImageInputs | TableInputs, count: int, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+    """Made-up samples of the kind the model takes: noise images; rows near the training data, with gaps and unknown
+    texts."""
+    if isinstance(inputs, ImageInputs):
+        return {IMAGES: rng.integers(0, 256, (count, inputs.height, inputs.width, 3), dtype=np.uint8)}
+    found: dict[str, NDArray[Any]] = {}
+    if inputs.numeric:
+        columns = [column.mean + column.scale * rng.normal(size=count) for column in inputs.numeric]
+        found[NUMBERS] = np.where(rng.random((count, len(columns))) < 0.1, np.nan, np.stack(columns, axis=1))
+    if inputs.categorical:
+        gap = missing_text(inputs)
+        texts = [rng.choice([*column.values, gap], size=count) for column in inputs.categorical]
+        found[TEXTS] = np.stack(texts, axis=1).astype(object)
+    return found

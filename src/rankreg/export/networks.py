@@ -1,0 +1,134 @@
+"""Our networks as ONNX nodes, layer by layer.
+
+Written out rather than traced: torch's exporters come and go, and warn; these few layers stay. What is written is
+compared with the network itself before the file is kept.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from rankreg.export.graph import Graph
+from rankreg.models import MLP, Block, CosineHead, PairHead, Pixels, ResNet, ScoreHead
+
+TINY = 1e-12  # what torch's `normalize` divides by at least
+
+
+def add_network(graph: Graph, network: nn.Module, value: str) -> str:
+    """The layer, or the network of layers, applied to a value."""
+    for kind, write in LAYERS.items():
+        if type(network) is kind:
+            return write(graph, network, value)
+    known = ", ".join(kind.__name__ for kind in LAYERS)
+    raise ValueError(f"no ONNX form is known for the layer {type(network).__name__}, only for {known}")
+
+
+def _array(values: Tensor) -> NDArray[Any]:
+    return values.detach().cpu().numpy()
+
+
+def _sequence(graph: Graph, layers: Any, value: str) -> str:
+    for layer in layers:
+        value = add_network(graph, layer, value)
+    return value
+
+
+def _linear(graph: Graph, weight: Tensor, bias: Tensor, value: str) -> str:
+    return graph.add("Gemm", value, graph.array(_array(weight)), graph.array(_array(bias)), transB=1)
+
+
+def _convolution(graph: Graph, layer: Any, value: str) -> str:
+    rows, columns = layer.padding
+    return graph.add(
+        "Conv",
+        value,
+        graph.array(_array(layer.weight)),
+        kernel_shape=list(layer.kernel_size),
+        strides=list(layer.stride),
+        pads=[rows, columns, rows, columns],
+    )
+
+
+def _batch_norm(graph: Graph, layer: Any, value: str) -> str:
+    parts = (layer.weight, layer.bias, layer.running_mean, layer.running_var)
+    return graph.add("BatchNormalization", value, *(graph.array(_array(p)) for p in parts), epsilon=layer.eps)
+
+
+def _layer_norm(graph: Graph, layer: Any, value: str) -> str:
+    parts = graph.array(_array(layer.weight)), graph.array(_array(layer.bias))
+    return graph.add("LayerNormalization", value, *parts, axis=-1, epsilon=layer.eps)
+
+
+def _max_pool(graph: Graph, layer: Any, value: str) -> str:
+    side, stride, pad = layer.kernel_size, layer.stride, layer.padding
+    return graph.add("MaxPool", value, kernel_shape=[side] * 2, strides=[stride] * 2, pads=[pad] * 4)
+
+
+def _pixels(graph: Graph, layer: Any, value: str) -> str:
+    """Images arrive as (N, H, W, 3), as image libraries have them."""
+    floats = graph.cast(graph.add("Transpose", value, perm=[0, 3, 1, 2]), np.float32)
+    centred = graph.add("Sub", floats, graph.array(_array(layer.mean)))
+    return graph.add("Div", centred, graph.array(_array(layer.deviation)))
+
+
+def _block(graph: Graph, block: Any, value: str) -> str:
+    inner = _sequence(graph, (block.conv1, block.norm1, nn.ReLU(), block.conv2, block.norm2), value)
+    if block.stride != 1:
+        ends = np.full(2, np.iinfo(np.int64).max)
+        places = (np.zeros(2, np.int64), ends, np.array([2, 3]), np.full(2, block.stride))
+        value = graph.add("Slice", value, *(graph.array(place) for place in places))
+    return graph.add("Relu", graph.add("Add", inner, add_network(graph, block.shortcut, value)))
+
+
+def _resnet(graph: Graph, network: Any, value: str) -> str:
+    maps = _sequence(graph, (network.pixels, network.stem, network.stages), value)
+    return add_network(
+        graph, network.head, graph.add("ReduceMean", maps, graph.array(np.array([2, 3])), keepdims=0)
+    )
+
+
+def _one_column(graph: Graph, value: str) -> str:
+    return graph.add("Squeeze", value, graph.array(np.array([1])))
+
+
+def _score_head(graph: Graph, head: Any, value: str) -> str:
+    return _one_column(graph, _linear(graph, head.weight, head.bias, value))
+
+
+def _pair_head(graph: Graph, head: Any, value: str) -> str:
+    """The difference of two linear maps is a linear map."""
+    return _one_column(
+        graph, _linear(graph, head.weight[1:] - head.weight[:1], head.bias[1:] - head.bias[:1], value)
+    )
+
+
+def _cosine_head(graph: Graph, head: Any, value: str) -> str:
+    lengths = graph.add("ReduceL2", value, graph.array(np.array([1])), keepdims=1)
+    floor = graph.array(np.array(TINY, np.float32))
+    unit = graph.add("Div", value, graph.add("Max", lengths, floor))
+    weight = normalize(head.weight)
+    return _one_column(graph, graph.add("MatMul", unit, graph.array(_array((weight[1:] - weight[:1]).T))))
+
+
+LAYERS: dict[type[nn.Module], Callable[[Graph, Any, str], str]] = {
+    MLP: lambda graph, network, value: _sequence(graph, (network.layers, network.head), value),
+    ResNet: _resnet,
+    Block: _block,
+    Pixels: _pixels,
+    ScoreHead: _score_head,
+    PairHead: _pair_head,
+    CosineHead: _cosine_head,
+    nn.Sequential: _sequence,
+    nn.Linear: lambda graph, layer, value: _linear(graph, layer.weight, layer.bias, value),
+    nn.Conv2d: _convolution,
+    nn.BatchNorm2d: _batch_norm,
+    nn.LayerNorm: _layer_norm,
+    nn.MaxPool2d: _max_pool,
+    nn.ReLU: lambda graph, layer, value: graph.add("Relu", value),
+    nn.Dropout: lambda graph, layer, value: value,  # at rest when scoring
+    nn.Identity: lambda graph, layer, value: value,
+}
