@@ -91,7 +91,7 @@ def tune(
             raise
         raise ValueError(str(error)) from error
     from rankreg.fit import check_request
-    from rankreg.tune.words import next_lines, result_lines, settings_words
+    from rankreg.tune.words import next_steps, result_lines, settings_words
 
     check_request(out, tpr=tpr, confidence=0.95)
     named = room.name_data(
@@ -128,7 +128,11 @@ def tune(
     result = room.results_of(finished, plan)
     room.write_results(out, result, tpr=tpr)
     _show_trials([(one.number, one.fpr, one.auc, settings_words(one)) for one in result.ranked[:SHOWN]], tpr)
-    _show(result_lines(result, plan, parts, tpr) + next_lines(named, out, result, tpr))
+    files = ("Files", f"{out}: best.toml, baseline.toml, trials.csv, summary.json")
+    _show([*result_lines(result, plan, parts, tpr), files])
+    typer.echo("To train them for good, certify and test them:")
+    for step in next_steps(named, out, result, tpr):
+        typer.echo(f"  {step}")  # never broken, to be copied
 
 
 def _show_trials(trials: list[tuple[int, float, float, str]], tpr: float) -> None:

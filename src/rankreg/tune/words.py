@@ -9,7 +9,7 @@ import numpy as np
 
 from rankreg.datasets.splits import Splits
 from rankreg.operating import percent
-from rankreg.tune.data import Data, Named, Own
+from rankreg.tune.data import NAMED, Data, Own
 from rankreg.tune.presets import Plan
 from rankreg.tune.results import Result, Tried, best_of_each_method
 
@@ -110,17 +110,17 @@ def _beware(result: Result, plan: Plan, parts: Sequence[Splits], tried: int) -> 
     )
 
 
-def next_lines(data: Data, out: Path, result: Result, tpr: float) -> Lines:
+def next_steps(data: Data, out: Path, result: Result, tpr: float) -> list[str]:
     """Commands that train the winner and the baseline for good, on the same parts."""
-    files = ("Files", f"{out}: best.toml, baseline.toml, trials.csv, summary.json; the search itself is kept too")
-    if isinstance(data, Named):
-        file = str(out / "best.toml")
-        return [files, ("Next", f"train(load({data.name!r}, …), TrainConfig.from_toml({file!r}), folder)")]
-    lines = [files]
-    for heading, name in (("Next", "best"), ("And, to compare", "baseline")):
-        if name == "best" or (result.baseline is not None and result.baseline is not result.best):
-            lines.append((heading, fit_command(data, out / f"{name}.toml", out / name, tpr)))
-    return lines
+    compared = result.baseline is not None and result.baseline is not result.best
+    names = ["best", "baseline"] if compared else ["best"]
+    if isinstance(data, Own):
+        return [fit_command(data, out / f"{name}.toml", out / name, tpr) for name in names]
+    options = f", seed={data.seed}" + (
+        "" if data.ratio is None else f", {NAMED[data.name].imbalance}={data.ratio:g}"
+    )
+    files = [str(out / f"{name}.toml") for name in names]
+    return [f"train(load({data.name!r}{options}), TrainConfig.from_toml({file!r}), folder)" for file in files]
 
 
 def fit_command(data: Own, config: Path, out: Path, tpr: float) -> str:
