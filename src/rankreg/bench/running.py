@@ -110,7 +110,7 @@ class _Ledger:
         """Those whose data are there; the others are failures before they start."""
         missing = pool.missing(sorted({plan.loader for plan in plans}), self.place.data)
         if plans and all(plan.loader in missing for plan in plans):
-            raise ValueError("\n".join(missing.values()))
+            raise ValueError("\n".join(dict.fromkeys(missing.values())))
         for plan in plans:
             if plan.loader in missing:
                 self.settled(Answer(plan, reason="failed", message=missing[plan.loader]))

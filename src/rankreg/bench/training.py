@@ -71,6 +71,7 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
         },
         "resumed": resumed,
         **provenance(),
+        "critical": splits.critical,
         "best_epoch": run.best_epoch,
         "validation_auc": [round(epoch["validation"]["auc"], 4) for epoch in run.history],
         "measures": _measures(plan, dict(run.scores), splits.critical),

@@ -13,6 +13,7 @@ from rankreg.bench.planning import Plan, plans_of
 from rankreg.bench.presets import PRESETS
 from rankreg.bench.records import Records
 from rankreg.bench.running import Summary, unique
+from rankreg.bench.verifying import Verification
 
 
 def experiment_table() -> Table:
@@ -75,3 +76,12 @@ class RunDisplay:
     def _words(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
         return f"{self.done} runs done{failed}, {self.total - self.done - self.failed} left"
+
+
+def verification_words(found: Verification, tolerance: float) -> str:
+    """The verdict on a run that was run again."""
+    verdict = "the same" if found.difference <= tolerance else "DIFFERENT"
+    parts = ", ".join(f"{part} {difference:.3g}" for part, difference in found.by_part.items())
+    words = f"{found.plan.name}: {verdict}, largest difference of a score {found.difference:.3g}"
+    changes = f"\n  since then: {'; '.join(found.changes)}" if found.changes else ""
+    return f"{words} (by part: {parts}; tolerance {tolerance:g}){changes}"

@@ -1,0 +1,135 @@
+"""`rankreg bench run` in a process of its own, with runs long enough to be killed in the middle."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankreg.bench import planning
+from rankreg.bench.planning import Plan, plan_run
+from rankreg.bench.records import Records
+from rankreg.bench.workers import Place
+
+EPOCHS = 10
+ROOT = Path(__file__).parents[1]
+Values = dict[str, NDArray[Any]]
+
+
+def long_plans(*arguments: Any, **options: Any) -> list[Plan]:
+    """Four runs on digits of a second or so each, whatever was asked for."""
+    found = [plan_run("smoke", "cifar10-100", "bce", arm, split) for split in (0, 1) for arm in ("rankreg", "base")]
+    return [replace(plan, config={**plan.config, "epochs": EPOCHS}) for plan in found]
+
+
+def place_in(folder: Path) -> Place:
+    return Place(folder / "records", folder / "runs")
+
+
+Process = subprocess.Popen[bytes]
+Start = Callable[..., Process]
+
+
+@contextmanager
+def processes(folder: Path) -> Iterator[Start]:
+    """Starts commands in sessions of their own, whose every process ends here; what they say goes to `said`."""
+    begun: list[Process] = []
+
+    def start(*command: str) -> Process:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        with (folder / "said").open("a") as said:
+            begun.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", *command],
+                    cwd=ROOT,
+                    env=environment,
+                    stdout=said,
+                    stderr=said,
+                    start_new_session=True,
+                )
+            )
+        return begun[-1]
+
+    try:
+        yield start
+    finally:
+        for process in begun:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def bench_command(folder: Path, *options: str) -> list[str]:
+    """A bench of the long runs."""
+    places = ("--records", str(folder / "records"), "--runs", str(folder / "runs"))
+    return ["tests.bench_runs", "bench", "run", "controls", "--preset", "smoke", *places, *options]
+
+
+def until(condition: Callable[[], Any], seconds: float = 180.0) -> None:
+    """Wait for something to become true, on a busy machine too."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def under_way(folder: Path) -> list[Path]:
+    """Runs that have a checkpoint and are not finished."""
+    found = (folder / "runs").glob("*/*/*/last.pt")
+    return [path.parent for path in found if not (path.parent / "finished.json").exists()]
+
+
+def members(group: int) -> list[int]:
+    """The living processes of a process group."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
+        except OSError:  # it has just ended
+            continue
+        if int(its_group) == group and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def workers(bench: int) -> list[int]:
+    """The loky processes of a bench."""
+    return [
+        process
+        for process in members(bench)
+        if process != bench and b"LokyProcess" in Path(f"/proc/{process}/cmdline").read_bytes()
+    ]
+
+
+def scores_in(folder: Path) -> dict[str, Values]:
+    """Every value of every recorded run."""
+    records = Records(folder / "records")
+    return {
+        plan.name: {part: scores.values for part, scores in records.by_part(plan).items()}
+        for plan in long_plans()
+        if records.has(plan)
+    }
+
+
+def assert_same(found: dict[str, Values], expected: dict[str, Values]) -> None:
+    """Bit for bit."""
+    assert found.keys() == expected.keys()
+    for name, parts in expected.items():
+        assert found[name].keys() == parts.keys()
+        for part, values in parts.items():
+            np.testing.assert_array_equal(found[name][part], values)
+
+
+if __name__ == "__main__":
+    from rankreg.cli import main
+
+    planning.plans_of = long_plans
+    main()

@@ -1,0 +1,111 @@
+"""Finished runs, run again from their records alone."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rankreg.bench.planning import plan_run
+from rankreg.bench.records import Records, plan_of
+from rankreg.bench.running import run_all
+from rankreg.bench.training import missing_data
+from rankreg.bench.verifying import verify
+from rankreg.bench.workers import Place
+from tests.conftest import Run
+from tests.datasets.conftest import cifar, shared_data  # noqa: F401 - fixtures
+
+PLANS = [
+    plan_run("smoke", "cifar10-100", "bce", "rankreg", 1),
+    plan_run("smoke", "cifar10-lt-100", "ce", "alm", 0),
+]
+COMMITTED = Path(__file__).parents[1] / "records"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of two records."""
+    folder = tmp_path_factory.mktemp("made")
+    run_all(PLANS, Place(folder / "records", folder / "runs"), workers=1)
+    return folder / "records"
+
+
+@pytest.fixture
+def records(made: Path, tmp_path: Path) -> Path:
+    """The same records, to be tampered with."""
+    return Path(shutil.copytree(made, tmp_path / "records"))
+
+
+@pytest.mark.parametrize("name", [plan.name for plan in PLANS])
+def test_a_run_of_its_record_gives_the_very_same_scores(records: Path, name: str, run: Run) -> None:
+    status, said, _ = run("bench", "verify", name, "--tolerance", "0")
+    assert status == 0
+    assert f"{name}: the same, largest difference of a score 0 (" in said
+    assert "test 0" in said
+
+
+def test_records_are_drawn_at_random(records: Path, run: Run) -> None:
+    status, said, _ = run("bench", "verify", "--random", "7")
+    assert status == 0
+    assert said.count("the same") == len(PLANS)
+
+
+def test_other_scores_are_found_out(records: Path, run: Run) -> None:
+    path = records / f"{PLANS[0].name}.npz"
+    with np.load(path) as file:
+        values = dict(file)
+    values["test"][3] += 0.5
+    np.savez_compressed(path, allow_pickle=False, **values)
+    status, said, _ = run("bench", "verify", str(path.with_name(path.name.removesuffix(".npz") + ".json")))
+    assert status == 1
+    assert "DIFFERENT, largest difference of a score 0.5 (" in said
+    assert "validation 0" in said
+    assert run("bench", "verify", PLANS[0].name, "--tolerance", "0.6")[0] == 0
+
+
+def test_other_versions_are_named(records: Path, run: Run) -> None:
+    path = records / f"{PLANS[0].name}.json"
+    record = json.loads(path.read_text())
+    record["versions"]["torch"], record["commit"], record["machine"] = "1.0", "f" * 40, "VAX"
+    path.write_text(json.dumps(record))
+    status, said, _ = run("bench", "verify", PLANS[0].name)
+    assert status == 0
+    assert "commit ffffffffff, now" in said
+    assert "torch 1.0, now" in said
+    assert "machine VAX, now" in said
+    assert "numpy" not in said
+
+
+def test_a_record_that_was_edited_is_refused(records: Path, run: Run) -> None:
+    path = records / f"{PLANS[0].name}.json"
+    record = json.loads(path.read_text())
+    record["config"]["learning_rate"] = 0.5
+    path.write_text(json.dumps(record))
+    status, _, said = run("bench", "verify", PLANS[0].name)
+    assert status == 2
+    assert "does not fit its own config" in said
+    path.write_text("[]")
+    assert run("bench", "verify", PLANS[0].name)[0] == 2
+    path.write_text(json.dumps({"format": 1}))
+    assert "the record lacks preset" in run("bench", "verify", PLANS[0].name)[2]
+
+
+def test_no_records_is_an_error(run: Run) -> None:
+    status, _, said = run("bench", "verify")
+    assert status == 2
+    assert "holds no records" in said
+
+
+@pytest.mark.slow
+def test_the_cheapest_committed_run_gives_the_same_scores_here(cifar: Path) -> None:  # noqa: F811
+    found = [path for path in Records(COMMITTED).files() if path.parents[1].name == "compact"]
+    plans = {path: plan_of(Records.read_file(path)) for path in found}
+    seconds = {
+        path: Records.read_file(path)["seconds"]["training"]
+        for path, plan in plans.items()
+        if not missing_data([plan.loader], cifar)
+    }
+    if not seconds:
+        pytest.skip("no committed record whose data are here")
+    assert verify(min(seconds, key=lambda path: seconds[path]), cifar).difference <= 1e-3
