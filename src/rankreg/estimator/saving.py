@@ -155,7 +155,9 @@ def _inputs(said: ImageInputs | TableInputs) -> Rows | Images:
     if isinstance(said, ImageInputs):
         return Images(said.height, said.width)
     if said.categorical or any(column.may_miss for column in said.numeric):
-        raise ValueError("the bundle's table has columns that RankRegClassifier does not know: use `rankreg predict`")
+        raise ValueError(
+            "the bundle's table has columns that RankRegClassifier does not know: use `rankreg predict`"
+        )
     columns: list[NDArray[np.float64]] = [
         np.asarray([getattr(column, name) for column in said.numeric]) for name in ("median", "mean", "scale")
     ]
