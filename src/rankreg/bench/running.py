@@ -81,7 +81,7 @@ def _persistently(plans: Sequence[Plan], place: Place, pool: Pool) -> Generator[
     left, deaths = list(plans), 0
     while left:
         try:
-            with closing(pool.attempts(left, place)) as answers:
+            with closing(pool.attempts(tuple(left), place)) as answers:  # they are taken from it one by one
                 for answer in answers:
                     left.remove(answer.plan)
                     deaths = 0
