@@ -119,7 +119,7 @@ def difference_rows(paired: Paired, losses: Sequence[str], label: str | None = N
     words = []
     for measure, one in found.items():
         smallest = paired.detectable(measure)
-        words.append(Entry(verdict(one) + ("" if smallest is None else f"; {plain(smallest)}")))
+        words.append(Entry(verdict(one) + ("" if smallest is None else f"; {short(smallest, smallest)}")))
     kept = f"{len(paired.losses)} of {len(losses)} losses" if len(paired.losses) < len(losses) else ""
     return [
         Row(label or contrast_title(paired.first, paired.second), (*values, Entry(str(len(paired.splits))))),

@@ -1,0 +1,186 @@
+"""From records to numbers, against brute force, scikit-learn and SciPy."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp
+from sklearn.metrics import roc_auc_score, roc_curve
+
+from rankreg.bench.asking import Asked
+from rankreg.bench.grids import DATA, EXPERIMENTS
+from rankreg.bench.intervals import difference_intervals, intervals_of
+from rankreg.bench.planning import plan_run, plans_of
+from rankreg.bench.results import Grid
+from rankreg.bench.statistics import BETTER, contrasts_of, ensemble_gain, pair
+from rankreg.metrics import error_at_tpr
+from tests.bench.handmade import part, write, write_all
+
+NAME, LOSSES = "cifar100-100", ("bce", "s-ml")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two losses, four arms, three splits."""
+    home = tmp_path_factory.mktemp("records")
+    write_all(home, NAME, only=LOSSES)
+    return home
+
+
+@pytest.fixture(scope="module")
+def grids(folder: Path) -> dict[str, Grid]:
+    """By test set."""
+    asked = Asked(NAME, "compact", folder, splits=3, only=LOSSES)
+    return {grid.test: grid for test in ("official", "extended", "tuning") for grid in asked.grids(test)}
+
+
+def seed_of(loss: str, arm: str, split: int) -> int:
+    return split * 31 + sum(map(ord, loss + arm))
+
+
+def handmade(loss: str, arm: str, split: int, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+    quality = {"base": 0.5, "alm": 0.7, "buffer": 1.0, "rankreg": 1.2}[arm]
+    parts = [part(name, quality, seed_of(loss, arm, split)) for name in names]
+    return np.concatenate([p.labels for p in parts]), np.concatenate([p.values for p in parts])
+
+
+def sklearn_fpr(labels: np.ndarray, scores: np.ndarray, tpr: float) -> float:
+    fprs, tprs, _ = roc_curve(labels, scores, drop_intermediate=False)
+    return float(fprs[tprs >= tpr - 1e-9].min())
+
+
+@pytest.mark.parametrize(
+    ("test", "names"),
+    [("official", ("test",)), ("extended", ("test", "extended")), ("tuning", ("validation", "tuning"))],
+)
+def test_an_ensemble_is_measured_on_the_mean_of_its_members_scores(
+    grids: dict[str, Grid], test: str, names: tuple[str, ...]
+) -> None:
+    cell = grids[test].cells[NAME, "s-ml", "alm"]
+    labels = handmade("s-ml", "alm", 0, names)[0]
+    members = np.array([handmade("s-ml", "alm", split, names)[1] for split in range(3)], dtype=np.float64)
+    mean = members.mean(axis=0).astype(np.float32)
+    assert cell.ensemble["auc"].estimate == pytest.approx(100 * roc_auc_score(labels, mean), abs=1e-3)
+    for tpr in (0.98, 0.95, 0.90):
+        found = cell.ensemble[f"fpr@{100 * tpr:.0f}"]
+        assert found.estimate == pytest.approx(100 * sklearn_fpr(labels, mean, tpr), abs=1e-3)
+        assert found.low <= found.estimate <= found.high
+
+
+def test_single_splits_are_measured_one_by_one(grids: dict[str, Grid]) -> None:
+    cell = grids["extended"].cells[NAME, "bce", "rankreg"]
+    for split in range(3):
+        labels, scores = handmade("bce", "rankreg", split, ("test", "extended"))
+        assert cell.singles[split]["auc"] == pytest.approx(100 * roc_auc_score(labels, scores), abs=1e-3)
+
+
+def test_a_pooled_difference_averages_losses_within_splits_before_the_t_test(grids: dict[str, Grid]) -> None:
+    grid = grids["official"]
+    found = pair(grid, NAME, LOSSES, "rankreg", "buffer")
+    assert found is not None
+    rows = [
+        [
+            grid.cells[NAME, loss, "rankreg"].singles[split]["auc"]
+            - grid.cells[NAME, loss, "buffer"].singles[split]["auc"]
+            for split in range(3)
+        ]
+        for loss in LOSSES
+    ]
+    expected = ttest_1samp(np.mean(rows, axis=0), 0)
+    interval, estimate = expected.confidence_interval(0.95), found.estimate("auc")
+    assert (estimate.low, estimate.high) == pytest.approx((interval.low, interval.high))
+    assert found.p_value("auc") == pytest.approx(expected.pvalue)
+
+
+def test_the_better_of_base_and_alm_is_chosen_for_each_loss_and_measure(grids: dict[str, Grid]) -> None:
+    grid = grids["official"]
+    found = pair(grid, NAME, LOSSES, "rankreg", BETTER)
+    assert found is not None
+    for measure, best in (("fpr@95", min), ("auc", max)):
+        rows = []
+        for loss in LOSSES:
+            by_arm = {
+                arm: np.array([grid.cells[NAME, loss, arm].singles[split][measure] for split in range(3)])
+                for arm in ("rankreg", "base", "alm")
+            }
+            rival = best((by_arm["base"], by_arm["alm"]), key=lambda values: values.mean())
+            rows.append(by_arm["rankreg"] - rival)
+        assert found.values[measure] == pytest.approx(np.mean(rows, axis=0))
+
+
+def test_the_gain_of_ensembles_is_the_papers_delta(grids: dict[str, Grid]) -> None:
+    grid = grids["official"]
+
+    def value(loss: str, arm: str, measure: str) -> float:
+        return grid.cells[NAME, loss, arm].ensemble[measure].estimate
+
+    fprs = [
+        min(value(loss, arm, "fpr@95") for arm in ("base", "alm")) - value(loss, "rankreg", "fpr@95")
+        for loss in LOSSES
+    ]
+    aucs = [
+        value(loss, "rankreg", "auc") - max(value(loss, arm, "auc") for arm in ("base", "alm")) for loss in LOSSES
+    ]
+    for measure, expected in (("fpr@95", fprs), ("auc", aucs)):
+        found = ensemble_gain(grid, NAME, LOSSES, ("base", "alm"), measure)
+        assert found is not None
+        assert found.value == pytest.approx(np.mean(expected))
+
+
+def test_only_splits_that_both_arms_have_are_compared(tmp_path: Path) -> None:
+    for arm, splits in (("rankreg", (0, 1, 2)), ("buffer", (1, 2, 3))):
+        for split in splits:
+            write(tmp_path, plan_run("compact", NAME, "bce", arm, split))
+    write(tmp_path, plan_run("compact", NAME, "s-ml", "rankreg", 0))
+    (grid,) = Asked(NAME, "compact", tmp_path).grids("official")
+    found = pair(grid, NAME, ["bce", "s-ml"], "rankreg", "buffer")
+    assert found is not None
+    assert (found.splits, found.losses) == ((1, 2), ("bce",))
+    assert pair(grid, NAME, ["bce"], "rankreg", "alm") is None
+    assert ensemble_gain(grid, NAME, ["bce"], ("buffer",), "auc") is None  # ensembles of different splits
+
+
+def test_the_interval_of_an_error_at_a_tpr_is_a_bootstrap_over_classes() -> None:
+    data, random = DATA["cifar10-lt-100"], np.random.default_rng(0)
+    labels = np.arange(600) % 10
+    logits = random.normal(size=(600, 10))
+    logits[np.arange(600), labels] += 1.5
+    scores = part("test", 1.0, 0, classes=10)
+    scores = type(scores)(np.arange(600), labels, logits)
+    found = intervals_of(data, scores)
+    drawn = []
+    for _ in range(300):
+        rows = np.concatenate([random.choice(np.flatnonzero(labels == k), 60) for k in range(10)])
+        drawn.append(100 * error_at_tpr(labels[rows], logits[rows], 0.9, critical=9))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    interval = found["error@90tpr"]
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=2.5)
+    assert found["accuracy"].estimate == pytest.approx(100 * (logits.argmax(1) == labels).mean(), abs=1e-3)
+
+
+def test_ensembles_are_compared_sample_by_sample() -> None:
+    good, bad = part("test", 2.0, 1), part("test", 0.2, 2)
+    found = difference_intervals(DATA[NAME], good, bad)
+    expected = 100 * (roc_auc_score(good.labels, good.values) - roc_auc_score(bad.labels, bad.values))
+    assert found["auc"].estimate == pytest.approx(expected, abs=1e-3)
+    assert found["auc"].low > 0
+
+
+def test_contrasts_set_variants_against_their_method_and_ranking_against_the_buffer() -> None:
+    tuning = contrasts_of(EXPERIMENTS["tuning"], list(EXPERIMENTS["tuning"].arms))
+    assert ("rankreg-rate-0.01", "rankreg") in tuning
+    assert ("rankreg-rate-0.01", "base") not in tuning
+    controls = contrasts_of(EXPERIMENTS["controls"], list(EXPERIMENTS["controls"].arms))
+    assert {("rankreg", "buffer"), ("probability", "buffer"), ("batch-32", "base")} <= set(controls)
+    sizes = contrasts_of(EXPERIMENTS["buffer-size"], list(EXPERIMENTS["buffer-size"].arms))
+    assert set(sizes) == {(f"size-{n}", "rankreg") for n in (0, 5, 10, 20, 48)}
+    assert contrasts_of(EXPERIMENTS["ham10000-ceiling"], ["base"]) == []
+
+
+def test_settings_are_never_judged_on_a_test_set(tmp_path: Path) -> None:
+    for plan in plans_of("tuning", "compact", splits=1, only=("cifar100-100", "base", "buffer")):
+        write(tmp_path, plan, parts=("validation", "tuning"))  # there is nothing else to look at
+    asked = Asked("tuning", "compact", tmp_path, splits=1)
+    assert [grid.test for grid in asked.grids()] == ["tuning"]
+    with pytest.raises(ValueError, match="never on a test set"):
+        asked.grids("official")

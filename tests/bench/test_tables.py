@@ -1,0 +1,297 @@
+"""Tables, comparisons and status, as the command line shows them."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rankreg.bench.asking import Asked
+from rankreg.bench.pages import Block, Entry, Number, Page, Row
+from rankreg.bench.planning import plan_run, plans_of
+from rankreg.bench.rendering import rendered
+from rankreg.bench.status import status_of
+from rankreg.bench.tables import Sheet, pages_of
+from rankreg.bench.wording import measure_title, plain, signed, verdict
+from rankreg.operating.repeats import Estimate
+from tests.bench.handmade import write, write_all
+from tests.conftest import Run
+
+LOSSES = ("bce", "ldam")
+ONLY = ("--only", "bce", "--only", "ldam")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two losses, four arms, three splits of a main table, one ablation, one noise share and several classes."""
+    home = tmp_path_factory.mktemp("records")
+    write_all(home, "cifar100-100", only=LOSSES)
+    write_all(home, "buffer-policy", splits=2, only=("cifar100-100",))
+    write_all(home, "label-noise", splits=2, only=("cifar10-100", "cifar10-100-noise-50", "base", "rankreg"))
+    write_all(home, "multiclass", splits=2, only=("cifar10-lt-100",))
+    return home
+
+
+@pytest.fixture
+def table(run: Run, folder: Path) -> Run:
+    """`rankreg bench …` on these records."""
+    return lambda *words: run("bench", *words, "--records", str(folder))
+
+
+def test_a_main_table_has_the_papers_rows_the_published_values_and_delta(table: Run) -> None:
+    status, out, error = table("table", "cifar100-100", *ONLY, "--splits", "3")
+    assert (status, error) == (0, "")
+    labels = [line.strip().split("  ")[0] for line in out.splitlines()]
+    start = labels.index("BCE")
+    assert labels[start : start + 4] == ["BCE", "+ ALM", "+ buffer", "+ RankReg"]
+    assert "(93.0)" in out  # BCE's published FPR@98
+    assert out.index("official test set: 40 positives, 80 negatives") < out.index("extended test set")
+    assert "100 positives, 80 negatives" in out
+
+
+def test_the_published_delta_is_that_of_the_losses_shown(folder: Path) -> None:
+    (page, _) = pages_of(Asked("cifar100-100", "compact", folder, 3, LOSSES))
+    gains = {n.measure: n.published for n in page.numbers if n.kind == "ensemble gain" and n.published is not None}
+    assert gains["fpr@98"] == pytest.approx(((91.0 - 85.2) + (80.0 - 70.3)) / 2)
+
+
+def test_the_best_of_each_loss_is_underlined_with_ties_as_printed(tmp_path: Path) -> None:
+    for split in range(2):
+        for arm, quality in (("base", 0.1), ("alm", 50.0), ("buffer", 60.0), ("rankreg", 70.0)):
+            write(tmp_path, plan_run("compact", "cifar100-100", "bce", arm, split), quality=quality)
+    asked = Asked("cifar100-100", "compact", tmp_path, 2, ("bce",))
+    block = Sheet(asked, asked.grids("official")[0], "cifar100-100").ensembles()
+    assert [row.entries[0].best for row in block.rows[:4]] == [False, True, True, True]
+    page = Page("", (block,))
+    assert rendered([page], "text").count("_0.0_") == 9
+    assert rendered([page], "markdown").count("<u>0.0</u>") == 9
+    assert rendered([page], "latex").count(r"\underline{0.0}") == 9
+
+
+def test_cells_without_records_are_dashes_and_the_command_that_fills_them_is_named(
+    run: Run, tmp_path: Path
+) -> None:
+    home = tmp_path / "records"
+    for arm, splits in (("base", 2), ("rankreg", 1)):
+        for split in range(splits):
+            write(home, plan_run("compact", "cifar100-100", "bce", arm, split))
+    status, out, _ = run("bench", "table", "cifar100-100", "--only", "bce", "--test", "official")
+    assert status == 0
+    assert re.search(r"\+ buffer +– \(–\) .*0/5", out)
+    assert re.search(r"\+ RankReg .* 1/5\n", out)
+    assert "17 of 20 runs are missing: rankreg bench run cifar100-100 --preset compact --only bce" in out
+    assert "one split leaves no interval" in out
+    assert "_" not in out.split("Single networks")[0]  # ensembles of different splits have no best
+
+
+def test_a_table_without_any_record_is_dashes_beside_the_published_values(run: Run) -> None:
+    status, out, _ = run("bench", "table", "cifar100-100", "--only", "bce")
+    assert status == 0
+    assert "– (93.0)" in out
+    assert "20 of 20 runs are missing" in out
+
+
+def test_every_table_names_what_it_could_have_detected_and_how_many_comparisons_it_makes(table: Run) -> None:
+    for words in (("cifar100-100", *ONLY), ("label-noise",), ("multiclass",)):
+        _, out, _ = table("table", *words)
+        text = " ".join(out.split())
+        assert "with 80 % power at the 5 % level" in text
+        assert re.search(r"\d+ differences are shown: .* Holm's correction", text)
+        assert "better than" not in text
+
+
+def test_a_verdict_is_what_the_interval_allows() -> None:
+    assert verdict(Estimate(-1.5, -5.9, 2.9)) == "not told apart"
+    assert verdict(Estimate(-1.5, -2.0, -1.0)) == "lower"
+    assert verdict(Estimate(1.5, 1.0, 2.0)) == "higher"
+    assert verdict(Estimate(-1.5, None, None)) == "no interval"
+    assert verdict(Estimate(0.0, 0.0, 0.0)) == "identical"
+
+
+def test_numbers_are_written_with_a_real_minus_and_no_negative_zero() -> None:
+    assert (plain(-0.04), plain(-1.25), signed(2.0), signed(-2.0)) == ("0.0", "−1.2", "+2.0", "−2.0")
+    assert [measure_title(m) for m in ("fpr@98", "auc", "error@80tpr")] == ["FPR@98", "AUC", "error@80"]
+
+
+def test_noise_shares_are_columns_beside_the_published_values(table: Run) -> None:
+    status, out, _ = table("table", "label-noise", "--splits", "2", "--test", "official")
+    assert status == 0
+    head = next(line for line in out.splitlines() if "flipped labels" in line)
+    assert head.split()[2::2] == ["0", "5", "10", "20", "30", "40", "50"]
+    row = next(line for line in out.splitlines() if "base loss" in line)
+    assert re.findall(r"\(([\d.]+)\)", row) == ["56.0", "57.7", "61.2", "65.5", "72.0", "81.0", "81.2"]
+
+
+def test_several_classes_are_measured_by_the_others_error(table: Run) -> None:
+    status, out, _ = table("table", "multiclass", "--splits", "2", "--only", "cifar10-lt-100", "--test", "official")
+    assert status == 0
+    assert "error@80" in out
+    assert "12 critical, 108 others" in out
+    assert "(29.8)" in out
+
+
+@pytest.mark.parametrize("style", ["text", "markdown", "csv", "latex"])
+def test_the_same_records_give_the_same_bytes(table: Run, style: str) -> None:
+    words = ("table", "cifar100-100", *ONLY, "--format", style)
+    first, again = table(*words), table(*words)
+    assert first == again
+    assert first[0] == 0
+
+
+def test_csv_holds_every_number_once(table: Run) -> None:
+    _, out, _ = table("table", "cifar100-100", *ONLY, "--splits", "3", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert list(rows[0]) == [
+        *("experiment", "data", "test", "loss", "arm", "measure", "kind"),
+        *("value", "low", "high", "splits", "published"),
+    ]
+    keys = [tuple(row[name] for name in ("test", "loss", "arm", "measure", "kind")) for row in rows]
+    assert len(set(keys)) == len(keys)
+    kinds = [row["kind"] for row in rows if row["test"] == "official"]
+    assert kinds.count("ensemble") == kinds.count("single") == 2 * 4 * 4
+    assert kinds.count("difference") == kinds.count("p-value") == 4 * 4
+    assert all(row["splits"] == "3" for row in rows if row["kind"] == "single")
+
+
+def test_markdown_rows_have_as_many_cells_as_their_head(table: Run) -> None:
+    _, out, _ = table("table", "cifar100-100", *ONLY, "--format", "markdown")
+    for block in re.findall(r"(?:^\|.*\n)+", out, flags=re.MULTILINE):
+        assert len({line.count("|") for line in block.splitlines()}) == 1
+
+
+def test_latex_escapes_what_it_would_take_for_commands() -> None:
+    rows = (Row("a_b & 50 %", (Entry("−1.0", "[1–2]", best=True), Entry("[3–4]"))),)
+    page = Page("t", (Block("b", ("", "FPR@98", "γ"), rows),), ("100 % sure",))
+    text = rendered([page], "latex")
+    assert r"a\_b \& 50 \% & \underline{$-$1.0} [1--2] & {[3--4]} \\" in text
+    assert r"& $\gamma$ \\" in text
+    assert all(line.startswith("%") for line in text.splitlines() if "sure" in line)
+
+
+def test_empty_values_are_empty_in_csv() -> None:
+    number = Number("e", "d", "official", "bce", "base", "auc", "single", 81.25, splits=1)
+    assert (
+        rendered([Page("", (), (), (number,))], "csv").splitlines()[1]
+        == "e,d,official,bce,base,auc,single,81.25,,,1,"
+    )
+
+
+def test_a_file_is_written_whole_in_the_format_of_its_ending(table: Run, tmp_path: Path) -> None:
+    words = ("table", "buffer-policy", "--splits", "2")
+    for ending, style in (("md", "markdown"), ("csv", "csv"), ("tex", "latex"), ("txt", "text")):
+        status, out, _ = table(*words, "--out", f"table.{ending}")
+        assert (status, out) == (0, f"written: table.{ending}\n")
+        assert (tmp_path / f"table.{ending}").read_text() == table(*words, "--format", style)[1]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".csv", ".md", ".tex", ".txt"]
+
+
+def test_text_fits_in_120_columns(table: Run) -> None:
+    for words in (("cifar100-100", *ONLY), ("buffer-policy",), ("multiclass",)):
+        assert max(map(len, table("table", *words, "--splits", "3")[1].splitlines())) <= 120
+
+
+def test_a_comparison_has_a_row_for_each_loss_and_one_over_all(table: Run) -> None:
+    status, out, error = table("compare", "rankreg", "buffer", "--data", "cifar100-100", "--test", "official")
+    assert (status, error) == (0, "")
+    first = out.split("Ensembles of these")[0]
+    assert [line.split("  ")[0].strip() for line in first.splitlines() if re.match(r" [A-Za-z]", line)] == [
+        *("BCE", "LDAM", "all losses")
+    ]
+    assert "split 2" in out
+    assert re.search(r"RankReg − buffer, 3 splits, 2 losses: FPR@98 .*(not told apart|lower|higher)", out)
+
+
+def test_a_comparison_the_other_way_round_has_the_opposite_sign(table: Run) -> None:
+    found = {}
+    for arms in (("rankreg", "base"), ("base", "rankreg")):
+        words = ("compare", *arms, "--data", "cifar100-100", "--loss", "bce", "--format", "csv")
+        rows = csv.DictReader(io.StringIO(table(*words)[1]))
+        found[arms] = [float(row["value"]) for row in rows if row["kind"] == "difference"]
+    assert found["rankreg", "base"] == pytest.approx([-value for value in found["base", "rankreg"]])
+    assert len(found["rankreg", "base"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("table", "cifar100-10"), "did you mean 'cifar100-100'"),
+        (("table", "cifar100-100", "--format", "html"), "unknown format 'html'"),
+        (("table", "cifar100-100", "--test", "train"), "unknown test set 'train'"),
+        (("table", "cifar100-100", "--preset", "large"), "unknown preset 'large'"),
+        (("table", "cifar100-100", "--only", "focal"), "unknown part of cifar100-100 'focal'"),
+        (("table", "tuning", "--test", "official"), "never on a test set"),
+        (("compare", "rankreg", "rankreg"), "name two"),
+        (("compare", "rankreg", "bufer"), "did you mean 'buffer'"),
+        (("compare", "rankreg", "oversampling"), "no split is recorded for both"),
+        (("compare", "base", "base-rate-0.1", "--test", "official"), "never on a test set"),
+    ],
+)
+def test_what_cannot_be_shown_is_a_message(table: Run, words: tuple[str, ...], message: str) -> None:
+    status, out, error = table(*words)
+    assert (status, out) == (2, "")
+    assert message in " ".join(error.split())
+
+
+def test_status_counts_runs_and_reckons_the_time_left(run: Run, tmp_path: Path) -> None:
+    plans = plans_of("buffer-policy", "compact")
+    home = tmp_path / "records"
+    for plan in plans[:4]:
+        write(home, plan, seconds=100)
+    found = status_of(home, workers=2)
+    (one,) = [one for one in found.standings if one.experiment == "buffer-policy"]
+    assert (one.done, one.total, one.seconds) == (4, len(plans), 100.0)
+    assert one.hours == pytest.approx((len(plans) - 4) * 100 / 2 / 3600)
+    assert found.size == sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+    status, out, _ = run("bench", "status")
+    assert status == 0
+    assert f"4/{len(plans)}" in out
+    assert "of 20 MB" in out
+
+
+def test_status_names_damaged_records_and_those_of_changed_settings(run: Run, tmp_path: Path) -> None:
+    home = tmp_path / "records"
+    plan = plan_run("compact", "cifar100-100", "bce", "base", 0)
+    write(home, plan)
+    path = home / f"{plan.name}.json"
+    record = json.loads(path.read_text())
+    path.with_name("bce-base-1-00000000.json").write_text(json.dumps(record))
+    path.with_name("bce-base-2-00000000.json").write_text("{")
+    _, out, _ = run("bench", "status")
+    assert "1 records are of runs that no experiment has any longer" in out
+    assert re.search(r"damaged: .*bce-base-2-00000000.json", out)
+
+
+def test_status_of_nothing_says_how_to_begin(run: Run) -> None:
+    status, out, _ = run("bench", "status")
+    assert status == 0
+    assert "begin with: rankreg bench run" in out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("table", "cifar100-100", "--only", "bce"),
+        ("table", "multiclass", "--format", "latex"),
+        ("compare", "rankreg", "buffer", "--data", "cifar100-100"),
+        ("status",),
+    ],
+)
+def test_records_are_enough_without_torch_and_data(folder: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    code = (
+        "import atexit, sys\n"
+        "sys.modules['torch'] = None\n"  # importing it fails
+        "unwanted = ['sklearn', 'scipy.stats', 'pandas', 'matplotlib']\n"
+        "atexit.register(lambda: print('loaded', [name for name in unwanted if name in sys.modules]))\n"
+        "from rankreg.cli import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", code, "bench", *words, "--records", str(folder)]
+    home = {name: value for name, value in os.environ.items() if not name.startswith("RANKREG")}
+    done = subprocess.run(command, cwd=tmp_path, env=home, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("loaded []\n")
