@@ -40,6 +40,8 @@ def test_the_command_refuses_what_is_no_bundle_and_what_is_no_name(tmp_path: Pat
     )
     status, _, error = export("bundle", "bundle.json")
     assert (status, "let it end in .onnx" in error) == (2, True)
+    status, _, error = export("bundle", "m.onnx", "--resize")
+    assert (status, "resize is for images" in error) == (2, True)
     (tmp_path / "bundle/model.safetensors").write_bytes(b"cut")
     status, _, error = export("bundle", "m.onnx")
     assert (status, "truncated or was changed" in error) == (2, True)

@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
 def export(
     bundle: BundleFolder,
     out: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="File to write.", show_default=False)],
+    resize: Annotated[bool, typer.Option("--resize", help="Images: take any size and resize inside.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
 ) -> None:
     """Write a model as ONNX, to be run without torch and without rankreg.
@@ -33,7 +34,7 @@ def export(
 
     check_target(out, force=force)
     model = load_bundle(bundle)
-    made = export_onnx(model, out, force=force)
+    made = export_onnx(model, out, resize=resize, force=force)
     threshold, size = model.card.threshold, made.out.stat().st_size
     typer.echo(f"{made.out}: {size / 1000:,.0f} kB; outputs score and alarm (score ≥ {threshold.value:.6g})")
     typer.echo(f"Inputs: {made.inputs['words']}")

@@ -28,8 +28,8 @@ class Graph:
         self.arrays: list[Any] = []
         self.inputs: list[Any] = []
 
-    def input(self, name: str, dtype: Any, shape: tuple[int, ...]) -> str:
-        """An input of any number of samples of that shape."""
+    def input(self, name: str, dtype: Any, shape: tuple[int | str, ...]) -> str:
+        """An input of any number of samples of that shape; a size that is free has a name."""
         kind = self.onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         self.inputs.append(self.onnx.helper.make_tensor_value_info(name, kind, [BATCH, *shape]))
         return name

@@ -7,14 +7,19 @@ from numpy.typing import NDArray
 
 from rankreg.bundle.inputs import Categorical, ImageInputs, Numeric, TableInputs
 from rankreg.export.graph import Graph
+from rankreg.export.resizing import add_resizing
 
 IMAGES, NUMBERS, TEXTS = "images", "numbers", "texts"
 
+DECODED = "Left to you: decode the file, turn it upright by its EXIF note, convert it to RGB"
+PILLOW = "Pillow's bilinear filter (reducing_gap=3.0; for JPEG draft mode at twice the longer side)"
 IMAGE_WORDS = (
-    "{images}: uint8 (N, {height}, {width}, 3), RGB, 0 to 255. Left to you: decode the file, turn it upright by its"
-    " EXIF note, convert it to RGB, resize it to {width} x {height} whatever its proportions, with Pillow's"
-    " bilinear filter (reducing_gap=3.0; for JPEG draft mode at twice the longer side): another resizing moves"
-    " the scores. Normalisation is inside."
+    "{images}: uint8 (N, {height}, {width}, 3), RGB, 0 to 255. {DECODED}, resize it to {width} x {height} whatever"
+    " its proportions, with {PILLOW}: another resizing moves the scores. Normalisation is inside."
+)
+RESIZED_WORDS = (
+    "{images}: uint8 (N, H, W, 3), RGB, 0 to 255, of any size, all of one. {DECODED}. Resizing to {width} x"
+    " {height} and normalisation are inside; for rankreg's very scores resize yourself, with {PILLOW}."
 )
 NUMBER_WORDS = (
     "{numbers}: float64 (N, {count}), the columns listed under '{numbers}' in that order; NaN where missing, 1 for"
@@ -27,10 +32,13 @@ TEXT_WORDS = (
 TABLE_WORDS = "Left to you: read the table. Medians, scaling and categories are inside."
 
 
-def add_inputs(graph: Graph, inputs: ImageInputs | TableInputs) -> str:
-    """Inputs and preprocessing; returns what the network takes."""
+def add_inputs(graph: Graph, inputs: ImageInputs | TableInputs, *, resize: bool = False) -> str:
+    """Inputs and preprocessing; returns what the network takes. resize: let images be of any size."""
     if isinstance(inputs, ImageInputs):
-        return graph.input(IMAGES, np.uint8, (inputs.height, inputs.width, 3))
+        if not resize:
+            return graph.input(IMAGES, np.uint8, (inputs.height, inputs.width, 3))
+        images = graph.input(IMAGES, np.uint8, ("height", "width", 3))
+        return add_resizing(graph, images, inputs.height, inputs.width)
     columns: list[str] = []
     if inputs.numeric:
         columns += _numbers(graph, inputs.numeric)
@@ -90,11 +98,14 @@ def missing_text(inputs: TableInputs) -> str:
     return text
 
 
-def description(inputs: ImageInputs | TableInputs) -> dict[str, Any]:
+def description(inputs: ImageInputs | TableInputs, *, resize: bool = False) -> dict[str, Any]:
     """How to make the inputs, for machines and in words."""
     if isinstance(inputs, ImageInputs):
-        sides = {"height": inputs.height, "width": inputs.width}
-        return {IMAGES: sides, "words": IMAGE_WORDS.format(images=IMAGES, **sides)}
+        sides: dict[str, Any] = {"height": inputs.height, "width": inputs.width}
+        words = (RESIZED_WORDS if resize else IMAGE_WORDS).format(
+            images=IMAGES, DECODED=DECODED, PILLOW=PILLOW, **sides
+        )
+        return {IMAGES: sides, "resized": resize, "words": words}
     found: dict[str, Any] = {}
     sentences = []
     if inputs.numeric:

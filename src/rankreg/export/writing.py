@@ -35,27 +35,29 @@ class Exported:
     difference: float
 
 
-def export_onnx(bundle: Bundle, out: Path | str, *, force: bool = False) -> Exported:
+def export_onnx(bundle: Bundle, out: Path | str, *, resize: bool = False, force: bool = False) -> Exported:
     """Write the bundle's preprocessing, network and threshold as an ONNX model.
 
     Its outputs are `score` (N,), the float32 scores of `rankreg predict`, and `alarm` (N,), whether they reach the
     threshold; a score that is not a number raises an alarm. Its inputs are `images`, or `numbers` and `texts`; the
-    metadata say how to make them, and hold classes, threshold and certificate, each as JSON. A file that is there
-    already is replaced only with `force`.
+    metadata say how to make them, and hold classes, threshold and certificate, each as JSON. resize: take images of
+    any size. A file that is there already is replaced only with `force`.
     """
     target = check_target(Path(out), force=force)
     size = sum(value.numel() * value.element_size() for value in bundle.model.state_dict().values())
     if size > LARGEST:
         raise ValueError(f"{size / 1e9:.1f} GB of weights do not fit into one ONNX file, which holds 2.1 GB")
     inputs = read_inputs(bundle.card.preprocessing)
-    model = build(bundle, inputs)
+    if resize and not isinstance(inputs, ImageInputs):
+        raise ValueError("resize is for images, this bundle takes a table: leave it out")
+    model = build(bundle, inputs, resize=resize)
     onnx_package().checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString(deterministic=True)
     samples = probes(inputs, 4 if isinstance(inputs, ImageInputs) else 256, np.random.default_rng(0))
     difference = compare(bundle, inputs, content, samples)
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(target, content)
-    return Exported(target, description(inputs), len(next(iter(samples.values()))), difference)
+    return Exported(target, description(inputs, resize=resize), len(next(iter(samples.values()))), difference)
 
 
 def check_target(out: Path, *, force: bool) -> Path:
@@ -69,20 +71,21 @@ def check_target(out: Path, *, force: bool) -> Path:
     return out
 
 
-def build(bundle: Bundle, inputs: ImageInputs | TableInputs) -> Any:
+def build(bundle: Bundle, inputs: ImageInputs | TableInputs, *, resize: bool = False) -> Any:
     """The model, unchecked."""
     card, graph = bundle.card, Graph()
-    scores = add_network(graph, bundle.model, add_inputs(graph, inputs))
+    scores = add_network(graph, bundle.model, add_inputs(graph, inputs, resize=resize))
     low = graph.add("Less", scores, graph.array(np.array(card.threshold.value, np.float32)))
+    left_to_do = description(inputs, resize=resize)
     return graph.model(
         {"score": (scores, np.float32), "alarm": (graph.add("Not", low), np.bool_)},
         name="rankreg",
-        doc=f"{card.name}: alarm where score >= {card.threshold.value!r}. {description(inputs)['words']}",
-        metadata=metadata(card, inputs),
+        doc=f"{card.name}: alarm where score >= {card.threshold.value!r}. {left_to_do['words']}",
+        metadata=metadata(card, left_to_do),
     )
 
 
-def metadata(card: BundleCard, inputs: ImageInputs | TableInputs) -> dict[str, str]:
+def metadata(card: BundleCard, inputs: dict[str, Any]) -> dict[str, str]:
     """What else is known about the model, each value as JSON."""
     threshold = card.threshold.model_dump(mode="json")
     content = {
@@ -93,7 +96,7 @@ def metadata(card: BundleCard, inputs: ImageInputs | TableInputs) -> dict[str, s
         "certified": threshold.pop("certified"),
         "certificate": threshold.pop("certificate"),
         "target": threshold,
-        "inputs": description(inputs),
+        "inputs": inputs,
         "preprocessing": card.preprocessing,
         "metrics": card.metrics,
         "versions": card.versions,
