@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rankreg.bench import planning
 from rankreg.bench.planning import Plan, plan_run
-from rankreg.bench.records import Records
+from rankreg.bench.records import Outcome, Records
 from rankreg.bench.workers import Place
 
 EPOCHS = 10
@@ -109,6 +109,25 @@ def workers(bench: int) -> list[int]:
     ]
 
 
+def kill_at_work(folder: Path, candidates: Callable[[], list[int]], number: signal.Signals) -> Path:
+    """Send a signal to a process that is in the middle of a run: it holds the lock. The run's folder."""
+    found: list[tuple[int, Path]] = []
+
+    def search() -> bool:
+        for run in under_way(folder):
+            for process in candidates():
+                with suppress(OSError):  # it may have ended
+                    held = {file.readlink() for file in Path(f"/proc/{process}/fd").iterdir()}
+                    if run / "lock" in held:
+                        found.append((process, run))
+        return bool(found)
+
+    until(search)
+    process, run = found[0]
+    os.kill(process, number)
+    return run
+
+
 def scores_in(folder: Path) -> dict[str, Values]:
     """Every value of every recorded run."""
     records = Records(folder / "records")
@@ -128,8 +147,15 @@ def assert_same(found: dict[str, Values], expected: dict[str, Values]) -> None:
             np.testing.assert_array_equal(found[name][part], values)
 
 
+def write_and_tell(records: Records, plan: Plan, outcome: Outcome) -> None:
+    """Say whether the run was trained from the start by the bench that records it."""
+    write(records, plan, outcome)
+    print(f"wrote {plan.name}, {'resumed' if outcome.record['resumed'] else 'trained'}", flush=True)
+
+
 if __name__ == "__main__":
     from rankreg.cli import main
 
     planning.plans_of = long_plans
+    write, Records.write = Records.write, write_and_tell  # type: ignore[assignment, method-assign]
     main()

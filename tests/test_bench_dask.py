@@ -20,15 +20,16 @@ from tests.bench_runs import (
     Start,
     assert_same,
     bench_command,
+    kill_at_work,
     long_plans,
     place_in,
     processes,
     scores_in,
-    under_way,
     until,
 )
 from tests.conftest import Run
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 QUICK = plan_run("smoke", "cifar10-100", "bce", "base", 0)
 LOCAL = ("--host", "127.0.0.1", "--no-dashboard")
 
@@ -56,15 +57,15 @@ def test_a_killed_worker_of_a_cluster_costs_no_run(start: Start, tmp_path: Path)
     address = scheduler(start, tmp_path)
     workers = [worker(start, address), worker(start, address)]
     bench = start(*bench_command(tmp_path, "--on", "dask", "--address", address))
-    until(lambda: len(under_way(tmp_path)) == 2)
-    os.kill(workers[0].pid, signal.SIGKILL)
+    run = kill_at_work(tmp_path, lambda: [one.pid for one in workers], signal.SIGKILL)
     assert bench.wait(240) == 0
     assert "4 runs done, 0 left" in (tmp_path / "said").read_text()
 
     undisturbed = tmp_path / "undisturbed"
     run_all(long_plans(), place_in(undisturbed), workers=2)
     assert_same(scores_in(tmp_path), scores_in(undisturbed))
-    assert any(Records(tmp_path / "records").read(plan)["resumed"] for plan in long_plans())
+    resumed = [plan for plan in long_plans() if Records(tmp_path / "records").read(plan)["resumed"]]
+    assert [place_in(tmp_path).folder(plan) for plan in resumed] == [run]
 
 
 @pytest.mark.slow
@@ -76,13 +77,12 @@ def test_a_run_that_the_cluster_gives_up_stops_no_other(
     workers = [worker(start, address), worker(start, address)]
     command = bench_command(tmp_path, "--on", "dask", "--address", address)
     bench = start(*command)
-    until(lambda: len(under_way(tmp_path)) == 2)
-    os.kill(workers[0].pid, signal.SIGKILL)
+    kill_at_work(tmp_path, lambda: [one.pid for one in workers], signal.SIGKILL)
     assert bench.wait(240) == 1
     said = (tmp_path / "said").read_text()
-    assert "1 failed, 0 left" in said
+    assert "failed, 0 left" in said
     assert "KilledWorker: " in said
-    assert len(scores_in(tmp_path)) == 3
+    assert 2 <= len(scores_in(tmp_path)) < 4  # a worker may have a second run in hand
     assert start(*command).wait(240) == 0  # on the worker that is left
     assert len(scores_in(tmp_path)) == 4
 

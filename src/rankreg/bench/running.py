@@ -43,6 +43,8 @@ def run_all(
     """
     ledger = _Ledger(Records(place.records), place, report)
     left = [plan for plan in unique(plans) if not ledger.records.has(plan)]
+    if not left:
+        return ledger.summary
     with _pool(on, workers or cores(), address) as pool:
         left = ledger.with_data(left, pool)
         while left:
@@ -109,7 +111,7 @@ class _Ledger:
     def with_data(self, plans: Sequence[Plan], pool: Pool) -> list[Plan]:
         """Those whose data are there; the others are failures before they start."""
         missing = pool.missing(sorted({plan.loader for plan in plans}), self.place.data)
-        if plans and all(plan.loader in missing for plan in plans):
+        if all(plan.loader in missing for plan in plans):
             raise ValueError("\n".join(dict.fromkeys(missing.values())))
         for plan in plans:
             if plan.loader in missing:

@@ -66,7 +66,7 @@ def run(
     preset: PRESET = "compact",
     only: ONLY = None,
     splits: SPLITS = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes (default: one per core).")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes here (default: one per core).")] = None,
     on: Annotated[str, typer.Option(help="loky: this machine's cores; dask: an existing cluster.")] = "loky",
     address: Annotated[str | None, typer.Option(help="The Dask scheduler, e.g. tcp://10.0.0.1:8786.")] = None,
     records: RECORDS = Path("records"),
