@@ -26,7 +26,7 @@ COLORS = (("#000000", "o"), ("#DDAA33", "s"), ("#004488", "^"), ("#BB5566", "D")
 WIDTHS = (2.3, 1.2, 1.6, 1.6)  # what lies on the first line leaves its edges to be seen
 DASHES = (0, (4, 3))
 SOLID: dict[str, Any] = {"markersize": 4, "zorder": 4}
-HOLLOW: dict[str, Any] = {"markersize": 7, "markerfacecolor": "none", "zorder": 5}  # around a solid one, if need be
+HOLLOW: dict[str, Any] = {"markersize": 6, "markerfacecolor": "none", "zorder": 5}  # around a solid one, if need be
 METADATA: dict[str, dict[str, None]] = {  # nothing in a file may tell when it was drawn
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},
