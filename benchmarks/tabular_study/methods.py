@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import lightgbm
@@ -44,7 +45,7 @@ def mlp(fold: Fold, seed: int, *, method: str) -> Scores:
     inputs = np.concatenate([cut.train_inputs, cut.test_inputs, fold.test_inputs])
     labels = np.concatenate([cut.train_labels, cut.test_labels, fold.test_labels])
     ends = np.cumsum([0, len(cut.train_labels), len(cut.test_labels), len(fold.test_labels)])
-    rows = [np.arange(a, b) for a, b in zip(ends, ends[1:], strict=False)]
+    rows = [np.arange(a, b) for a, b in pairwise(ends.tolist())]
     parts = {
         name: Samples(inputs, part, labels[part], part)
         for name, part in zip(("train", "validation", "test"), rows, strict=True)
