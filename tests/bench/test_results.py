@@ -8,12 +8,16 @@ from scipy.stats import ttest_1samp
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from rankreg.bench.asking import Asked
+from rankreg.bench.gains import ensemble_gains, fpr_draws
 from rankreg.bench.grids import DATA, EXPERIMENTS
 from rankreg.bench.intervals import difference_intervals, intervals_of
 from rankreg.bench.planning import plan_run, plans_of
+from rankreg.bench.records import Outcome, Records
 from rankreg.bench.results import Grid
-from rankreg.bench.statistics import BETTER, contrasts_of, ensemble_gain, pair
-from rankreg.metrics import error_at_tpr
+from rankreg.bench.statistics import BETTER, contrasts_of, pair
+from rankreg.metrics import error_at_tpr, fpr_at_tpr
+from rankreg.operating import compare
+from rankreg.scores import Scores
 from tests.bench.handmade import part, write, write_all
 
 NAME, LOSSES = "cifar100-100", ("bce", "s-ml")
@@ -121,10 +125,31 @@ def test_the_gain_of_ensembles_is_the_papers_delta(grids: dict[str, Grid]) -> No
     aucs = [
         value(loss, "rankreg", "auc") - max(value(loss, arm, "auc") for arm in ("base", "alm")) for loss in LOSSES
     ]
-    for measure, expected in (("fpr@95", fprs), ("auc", aucs)):
-        found = ensemble_gain(grid, NAME, LOSSES, ("base", "alm"), measure)
-        assert found is not None
-        assert found.value == pytest.approx(np.mean(expected))
+    found = ensemble_gains(grid, NAME, LOSSES, ("base", "alm"))
+    assert found["fpr@95"].value == pytest.approx(np.mean(fprs))
+    assert found["auc"].value == pytest.approx(np.mean(aucs))
+    assert found["auc"].losses == LOSSES
+
+
+def test_resampled_false_alarms_are_those_of_resampled_scores(grids: dict[str, Grid]) -> None:
+    cell, random = grids["official"].cells[NAME, "bce", "buffer"], np.random.default_rng(1)
+    positives, negatives = (cell.mean.values[cell.mean.labels == label] for label in (1, 0))
+    labels = np.repeat([1, 0], [len(positives), len(negatives)])
+    drawn = []
+    for _ in range(1000):
+        scores = np.append(*(random.choice(part, len(part)) for part in (positives, negatives)))
+        drawn.append(fpr_at_tpr(labels, scores, 0.95))
+    found = fpr_draws(cell)["fpr@95"]
+    assert found.mean() == pytest.approx(np.mean(drawn), abs=4 * np.std(drawn) / np.sqrt(len(found)))
+    assert found.std() == pytest.approx(np.std(drawn), rel=0.25)
+
+
+def test_the_error_of_a_single_auc_gain_is_delongs(grids: dict[str, Grid]) -> None:
+    grid = grids["official"]
+    first, second = (grid.cells[NAME, "bce", arm].mean for arm in ("rankreg", "buffer"))
+    expected = compare(first.labels, first.values, second.values).auc
+    found = ensemble_gains(grid, NAME, ["bce"], ("buffer",))["auc"]
+    assert (found.low, found.high) == pytest.approx((100 * expected.low, 100 * expected.high), abs=2e-3)
 
 
 def test_only_splits_that_both_arms_have_are_compared(tmp_path: Path) -> None:
@@ -137,7 +162,7 @@ def test_only_splits_that_both_arms_have_are_compared(tmp_path: Path) -> None:
     assert found is not None
     assert (found.splits, found.losses) == ((1, 2), ("bce",))
     assert pair(grid, NAME, ["bce"], "rankreg", "alm") is None
-    assert ensemble_gain(grid, NAME, ["bce"], ("buffer",), "auc") is None  # ensembles of different splits
+    assert ensemble_gains(grid, NAME, ["bce"], ("buffer",)) == {}  # ensembles of different splits
 
 
 def test_the_interval_of_an_error_at_a_tpr_is_a_bootstrap_over_classes() -> None:
@@ -145,9 +170,7 @@ def test_the_interval_of_an_error_at_a_tpr_is_a_bootstrap_over_classes() -> None
     labels = np.arange(600) % 10
     logits = random.normal(size=(600, 10))
     logits[np.arange(600), labels] += 1.5
-    scores = part("test", 1.0, 0, classes=10)
-    scores = type(scores)(np.arange(600), labels, logits)
-    found = intervals_of(data, scores)
+    found = intervals_of(data, Scores(np.arange(600), labels, logits))
     drawn = []
     for _ in range(300):
         rows = np.concatenate([random.choice(np.flatnonzero(labels == k), 60) for k in range(10)])
@@ -184,3 +207,13 @@ def test_settings_are_never_judged_on_a_test_set(tmp_path: Path) -> None:
     assert [grid.test for grid in asked.grids()] == ["tuning"]
     with pytest.raises(ValueError, match="never on a test set"):
         asked.grids("official")
+
+
+def test_runs_on_other_samples_are_not_mixed_in(tmp_path: Path) -> None:
+    plans = [plan_run("compact", NAME, "bce", arm, 0) for arm in ("base", "rankreg")]
+    write(tmp_path, plans[0])
+    scores = part("test", 1.0, 0)
+    other = Scores(scores.ids + 1, scores.labels, scores.values)
+    Records(tmp_path).write(plans[1], Outcome({"seconds": {"total": 1.0}}, {"test": other}))
+    with pytest.raises(ValueError, match=r"bce-rankreg-0.* other samples"):
+        Asked(NAME, "compact", tmp_path).grids("official")

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from rankreg.bench.grids import DATA, TestSet
 from rankreg.bench.intervals import intervals_of
 from rankreg.bench.measures import measures, names_of
@@ -40,12 +42,14 @@ class Cell:
         return {split: measures(self.data, [scores], critical) for split, scores in sorted(self.scores.items())}
 
     @cached_property
+    def mean(self) -> Scores:
+        """The mean of the splits' scores."""
+        return mean_scores({f"split {split}": scores for split, scores in sorted(self.scores.items())})
+
+    @cached_property
     def ensemble(self) -> dict[str, Interval]:
-        """The measures of the mean of the splits' scores, with intervals over test samples, in percent."""
-        if not self.scores:
-            return {}
-        members = {f"split {split}": scores for split, scores in sorted(self.scores.items())}
-        return intervals_of(DATA[self.data], mean_scores(members))
+        """What the mean measures, with intervals over test samples, in percent; empty without a record."""
+        return intervals_of(DATA[self.data], self.mean) if self.scores else {}
 
     @property
     def splits(self) -> tuple[int, ...]:
@@ -88,12 +92,14 @@ def grid_of(plans: Iterable[Plan], runs: Mapping[str, Mapping[str, Scores]], tes
     """The runs of some plans on one test set; None where no run was scored on it."""
     planned: dict[Key, int] = {}
     found: dict[Key, dict[int, Scores]] = {}
+    first: dict[str, Scores] = {}
     for plan in plans:
         key = (plan.data, plan.loss, plan.arm)
         planned[key] = planned.get(key, 0) + 1
         found.setdefault(key, {})
         scores = scores_on(runs.get(plan.name, {}), test)
         if scores is not None:
+            _check_same_samples(first.setdefault(plan.data, scores), scores, plan)
             found[key][plan.split] = scores
     if runs and not any(found.values()):
         return None
@@ -104,3 +110,12 @@ def scores_on(parts: Mapping[str, Scores], test: TestSet) -> Scores | None:
     """A run's scores on a test set, if it has them."""
     wanted = [part for part in PARTS[test] if part in parts or part not in OPTIONAL]
     return joined([parts[part] for part in wanted]) if all(part in parts for part in wanted) else None
+
+
+def _check_same_samples(first: Scores, scores: Scores, plan: Plan) -> None:
+    """Ensembles and paired comparisons need every run of a data set to be scored on the same samples."""
+    if not (np.array_equal(first.ids, scores.ids) and np.array_equal(first.labels, scores.labels)):
+        raise ValueError(
+            f"{plan.name} was scored on other samples than the runs of {plan.data} before it: its record is of an"
+            " other version of the data set; delete it and run again"
+        )

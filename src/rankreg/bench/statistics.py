@@ -1,4 +1,4 @@
-"""Differences between arms, paired over the splits that both have, and the paper's average gain Δ.
+"""Differences between arms, paired over the splits that both have.
 
 All splits share the test set, and the losses of a split share its training data: losses are averaged within a split
 first, and only splits count as repeats.
@@ -94,23 +94,3 @@ def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str,
         against = ["buffer"] * ranks + ["base"] if {"base", "buffer"} & set(arms) else ["rankreg"]
         found += [(arm, other) for other in against if other in arms and other != arm]
     return found
-
-
-@dataclass(frozen=True)
-class Gain:
-    """The ensembles' Δ of a measure: the mean over losses of how much RankReg beats others; positive is a gain."""
-
-    value: float
-    losses: tuple[str, ...]
-
-
-def ensemble_gain(grid: Grid, data: str, losses: Sequence[str], others: Sequence[str], measure: str) -> Gain | None:
-    """Δ over the best of the others, from losses whose ensembles have the same splits."""
-    gains = {}
-    for loss in losses:
-        cells = [grid.cells.get((data, loss, arm)) for arm in ("rankreg", *others)]
-        same = {cell.splits if cell else () for cell in cells}
-        if len(same) == 1 and () not in same:
-            ours, *theirs = (cell.ensemble[measure].estimate for cell in cells if cell)
-            gains[loss] = ours - max(theirs) if higher_is_better(measure) else min(theirs) - ours
-    return Gain(float(np.mean(list(gains.values()))), tuple(gains)) if gains else None

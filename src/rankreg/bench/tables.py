@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from rankreg.bench.asking import Asked
+from rankreg.bench.gains import Gain, ensemble_gains
 from rankreg.bench.grids import ARMS, DATA
 from rankreg.bench.noise import noise_page
 from rankreg.bench.numbers import cell_numbers, difference_numbers
 from rankreg.bench.pages import Block, Entry, Number, Page, Row
 from rankreg.bench.published import higher_is_better, published_gain, published_values
 from rankreg.bench.results import Cell, Grid, Key
-from rankreg.bench.statistics import BETTER, OTHERS, Gain, Paired, contrasts_of, ensemble_gain, pair
+from rankreg.bench.statistics import BETTER, OTHERS, Paired, contrasts_of, pair
 from rankreg.bench.wording import (
     AVERAGED,
     BELOW,
@@ -23,6 +24,7 @@ from rankreg.bench.wording import (
     bracket,
     count_of,
     difference_rows,
+    gain_limits,
     growth_note,
     measure_title,
     multiplicity_note,
@@ -93,6 +95,13 @@ class Sheet:
         found = [pair(self.grid, self.data, self.losses, first, second) for first, second in wanted]
         return [paired for paired in found if paired is not None]
 
+    @cached_property
+    def gains(self) -> dict[str, dict[str, Gain]]:
+        """The ensembles' Δ by what it is over."""
+        return {
+            second: ensemble_gains(self.grid, self.data, self.losses, others) for others, second in GAINS.values()
+        }
+
     def cells(self, loss: str) -> dict[Key, Cell]:
         """The rows of a group."""
         return {key: cell for key, cell in self.grid.cells.items() if key[:2] == (self.data, loss)}
@@ -158,12 +167,14 @@ class Sheet:
         for paired in self.pairs:
             yield from difference_numbers(name, grid, self.data, self.losses, paired)
         for others, second in GAINS.values() if self.is_main else ():
+            gains = self.gains[second]
             arm, over = f"rankreg over {second}", self._pair("rankreg", second)
             for measure in self.measures:
-                gain, printed = self._gain(others, measure)
+                gain, printed = gains.get(measure), self._published_gain(others, gains, measure)
                 place = (name, self.data, grid.test, "all", arm, measure)
                 if gain is not None:
-                    yield Number(*place, "ensemble gain", gain.value, published=printed)
+                    splits = len(self.grid.cells[self.data, gain.losses[0], "rankreg"].splits)
+                    yield Number(*place, "ensemble gain", gain.value, gain.low, gain.high, splits, printed)
                 if over is not None:
                     found, count = self._gain_estimate(over, measure), len(over.splits)
                     yield Number(*place, "single gain", found.mean, found.low, found.high, count, printed)
@@ -197,27 +208,21 @@ class Sheet:
     def _pair(self, first: str, second: str) -> Paired | None:
         return next((p for p in self.pairs if (p.first, p.second) == (first, second)), None)
 
-    def _gain(self, others: Sequence[str], measure: str) -> tuple[Gain | None, float | None]:
-        """Ours, and the published one over the same losses."""
-        gain = ensemble_gain(self.grid, self.data, self.losses, others, measure)
-        if others != OTHERS:
-            return gain, None
-        losses = gain.losses if gain else self.losses
-        return gain, published_gain(self.asked.experiment, self.data, losses, measure)
+    def _published_gain(self, others: Sequence[str], gains: dict[str, Gain], measure: str) -> float | None:
+        """The paper's, over the same losses as ours."""
+        losses = gains[measure].losses if gains else self.losses
+        return published_gain(self.asked.experiment, self.data, losses, measure) if others == OTHERS else None
 
     def _gain_rows(self) -> Iterator[Row]:
-        if not self.is_main:
-            return
-        for label, (others, second) in GAINS.items():
-            found = [self._gain(others, measure) for measure in self.measures]
-            entries = [
-                Entry(plain(gain.value) if gain else NOTHING.value, published_words(printed, others=True))
-                for gain, printed in found
-            ]
-            gain = found[0][0]
-            few = gain is not None and len(gain.losses) < len(self.losses)
-            count = f"{len(gain.losses)}/{len(self.losses)} losses" if gain is not None and few else ""
-            yield Row(label, (*entries, Entry(count)), rule=second == BETTER)
+        for label, (others, second) in GAINS.items() if self.is_main else ():
+            gains, entries = self.gains[second], []
+            for measure in self.measures:
+                printed = published_words(self._published_gain(others, gains, measure), others=True)
+                words = f"{gain_limits(gains[measure])} {printed}" if gains else printed
+                entries.append(Entry(plain(gains[measure].value) if gains else NOTHING.value, words))
+            kept = len(gains[self.measures[0]].losses) if gains else 0
+            few = f"{kept}/{len(self.losses)} losses" if 0 < kept < len(self.losses) else ""
+            yield Row(label, (*entries, Entry(few)), rule=second == BETTER)
 
     @staticmethod
     def _gain_estimate(paired: Paired, measure: str) -> Estimate:

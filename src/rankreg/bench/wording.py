@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from rankreg.bench.gains import Gain
 from rankreg.bench.grids import ARMS, DATA, TestSet
 from rankreg.bench.pages import Entry, Row
 from rankreg.bench.presets import PRESETS
@@ -72,6 +73,13 @@ def bracket(interval: Interval) -> str:
     """An interval in few characters: decimals only where it is narrow."""
     digits = 0 if interval.high - interval.low >= 3 else 1
     return f"[{interval.low:.{digits}f}–{interval.high:.{digits}f}]"
+
+
+def gain_limits(gain: Gain) -> str:
+    """The interval of a gain, which may be a loss."""
+    digits = 0 if gain.high - gain.low >= 3 else 1
+    low, high = (f"{end:.{digits}f}".replace("-", "−") for end in (gain.low, gain.high))
+    return f"[{low} to {high}]" if gain.low < 0 else f"[{low}–{high}]"
 
 
 def spread(estimate: Estimate) -> str:
