@@ -165,6 +165,7 @@ def test_a_network_of_ones_own_learns_rows_and_images(tmp_path: Any) -> None:
             model.save(tmp_path / "bundle")
 
 
+@pytest.mark.slow
 def test_images_are_arrays_of_uint8() -> None:
     images, labels = eights()
     settings: dict[str, Any] = {"network": ResNetShape(width=0.1), "epochs": 6, "batch_size": 32, "random_state": 0}
