@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rankreg.bench.presets import CIFAR_BUDGETS
+
 Layout = Literal["main", "arms", "noise"]
 TestSet = Literal["official", "extended", "tuning"]
 Settings = Mapping[str, Any]
@@ -129,14 +131,15 @@ ARMS: dict[str, Arm] = {
 }
 
 SETTINGS = tuple(name for name in ARMS if name.split("-")[0] in ("reach", "weight", "margin"))
-TUNED = {
-    f"{name}-{key}-{value:g}": Arm(f"{ARMS[name].title}, {words} {value:g}", {**ARMS[name].config, setting: value})
-    for key, setting, words, values in (
-        ("rate", "learning_rate", "learning rate", (0.01, 0.1)),
-        ("epochs", "epochs", "epochs", (16,)),
+TUNED = {  # every budget that was tried, but for the one that was chosen: that is the arm itself
+    f"{name}-rate-{rate:g}-epochs-{epochs}": Arm(
+        f"{ARMS[name].title}, {epochs} epochs at {rate:g}",
+        {**ARMS[name].config, "learning_rate": rate, "epochs": epochs},
     )
-    for value in values
     for name in ("base", "buffer", "rankreg")
+    for epochs in (8, 16)
+    for rate in (0.01, 0.03, 0.1)
+    if {"learning_rate": rate, "epochs": epochs} != CIFAR_BUDGETS[ARMS[name].config["method"]["name"]]
 }
 TUNING = tuple(TUNED)
 ARMS |= TUNED
@@ -156,7 +159,14 @@ EXPERIMENTS: dict[str, Experiment] = {
     "cifar100-200": Experiment(
         "CIFAR-100, 1:200", ("cifar100-200",), MAIN, LOSSES, published="cifar100_imb200", layout="main"
     ),
-    "melanoma": Experiment("Melanoma", ("melanoma",), MAIN, LOSSES, published="melanoma", layout="main"),
+    "melanoma": Experiment(
+        "Melanoma",
+        ("melanoma",),
+        {"base": "base", "alm": "alm", "buffer": None, "batch-only": "rankreg"},
+        LOSSES,
+        published="melanoma",
+        layout="main",
+    ),
     "controls": Experiment(
         "Controls the paper lacks: the buffer alone, oversampling, twice the steps",
         ("cifar10-100", "cifar100-100"),
@@ -180,6 +190,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Buffer policies",
         ("cifar10-100", "cifar100-100"),
         {"rankreg": "dequeue-max", "fifo": "fifo", "dequeue-min": "dequeue-min"},
+        published="buffer_policy",
+    ),
+    "buffer-policy-melanoma": Experiment(
+        "Buffer policies, melanoma",
+        ("melanoma",),
+        {"batch-only": "dequeue-max", "fifo-batch-only": "fifo"},
         published="buffer_policy",
     ),
     "buffer-size": Experiment(

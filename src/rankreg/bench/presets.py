@@ -1,7 +1,7 @@
 """How large an experiment is run: as in the paper, as two cores can, or in seconds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Settings = Mapping[str, Any]
@@ -11,13 +11,15 @@ Settings = Mapping[str, Any]
 class Family:
     """How the data sets of a family are loaded and trained.
 
-    settings: change the loader's settings, or with `replace` stand in for them.
+    settings: change the loader's settings, or with `replace` stand in for them. methods: what a method (that of the
+    config, e.g. "alm") changes in the config.
     """
 
     loader: str
     config: Settings
     settings: Settings
     replace: bool = False
+    methods: Mapping[str, Settings] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,37 @@ def _network(name: str, width: float) -> dict[str, Any]:
 
 SGD = {"name": "sgd", "momentum": 0.9, "weight_decay": 2e-4}
 SKIN = {"stem": "imagenet", "pixels": "imagenet"}
-PAPER = {"epochs": 100, "schedule": "constant", "optimiser": SGD, "precision": "auto"}
-COMPACT = {"schedule": "cosine", "optimiser": SGD, "precision": "float32", "device": "cpu"}  # docs/decisions/0050
+PAPER = {
+    "epochs": 100,
+    "learning_rate": 0.01,
+    "schedule": "constant",
+    "optimiser": SGD,
+    "augmentation": "cifar",
+    "precision": "auto",
+}
+COMPACT = {
+    "schedule": "cosine",
+    "optimiser": SGD,
+    "augmentation": "cifar",
+    "precision": "float32",
+    "device": "cpu",
+}
+
+
+def _budgets(epochs: int) -> dict[str, Settings]:
+    """By method, chosen on tuning data (docs/decisions/0050); all take as many steps of as many samples.
+
+    Those with a buffer take twice the steps in an epoch, each of 32 samples and 32 from the buffer.
+    """
+    plain, buffered = (
+        {"learning_rate": 0.03, "epochs": 2 * epochs},
+        {"learning_rate": 0.01, "epochs": epochs},
+    )
+    return {"none": plain, "alm": plain, "buffer": buffered, "rankreg": buffered}
+
+
+CIFAR_BUDGETS = _budgets(8)
+SKIN_BUDGETS = _budgets(4)
 SMOKE = {
     "epochs": 1,
     "schedule": "cosine",
@@ -53,102 +84,42 @@ PRESETS: dict[str, Preset] = {
         "full width, 100 epochs, 10 splits",
         10,
         {
-            "cifar10": Family(
-                "cifar10",
-                {**PAPER, "learning_rate": 0.01, "model": _network("resnet10", 1.0), "augmentation": "cifar"},
-                {},
-            ),
+            "cifar10": Family("cifar10", {**PAPER, "model": _network("resnet10", 1.0)}, {}),
             "cifar100": Family(
-                "cifar100",
-                {**PAPER, "learning_rate": 0.001, "model": _network("resnet10", 1.0), "augmentation": "cifar"},
-                {},
+                "cifar100", {**PAPER, "learning_rate": 0.001, "model": _network("resnet10", 1.0)}, {}
             ),
-            "cifar10-lt": Family(
-                "cifar10-lt",
-                {**PAPER, "learning_rate": 0.01, "model": _network("resnet10", 1.0), "augmentation": "cifar"},
-                {},
-            ),
-            "melanoma": Family(
-                "melanoma",
-                {
-                    **PAPER,
-                    "learning_rate": 0.01,
-                    "model": {**_network("resnet18", 1.0), **SKIN},
-                    "augmentation": "dermoscopy",
-                },
-                {"size": 256},
-            ),
-            "ham10000": Family(
-                "ham10000",
-                {
-                    **PAPER,
-                    "learning_rate": 0.01,
-                    "model": {**_network("resnet18", 1.0), **SKIN},
-                    "augmentation": "dermoscopy",
-                },
-                {"size": 256},
-            ),
+            "cifar10-lt": Family("cifar10-lt", {**PAPER, "model": _network("resnet10", 1.0)}, {}),
+            **{
+                name: Family(
+                    name,
+                    {**PAPER, "model": {**_network("resnet18", 1.0), **SKIN}, "augmentation": "dermoscopy"},
+                    {"size": 256},
+                )
+                for name in ("melanoma", "ham10000")
+            },
         },
     ),
     "compact": Preset(
-        "quarter width, few epochs, 3 or 5 splits: what two cores can do",
+        "quarter width, 8 or 16 epochs, 3 or 5 splits: what two cores can do",
         None,
         {
-            "cifar10": Family(
-                "cifar10",
-                {
-                    **COMPACT,
-                    "epochs": 8,
-                    "learning_rate": 0.03,
-                    "model": _network("resnet10", 0.25),
-                    "augmentation": "cifar",
-                },
-                {},
-            ),
-            "cifar100": Family(
-                "cifar100",
-                {
-                    **COMPACT,
-                    "epochs": 8,
-                    "learning_rate": 0.03,
-                    "model": _network("resnet10", 0.25),
-                    "augmentation": "cifar",
-                },
-                {},
-            ),
-            "cifar10-lt": Family(
-                "cifar10-lt",
-                {
-                    **COMPACT,
-                    "epochs": 12,
-                    "learning_rate": 0.03,
-                    "model": _network("resnet10", 0.25),
-                    "augmentation": "cifar",
-                },
-                {},
-            ),
-            "melanoma": Family(
-                "melanoma",
-                {
-                    **COMPACT,
-                    "epochs": 12,
-                    "learning_rate": 0.03,
-                    "model": {**_network("resnet10", 0.25), "pixels": "imagenet"},
-                    "augmentation": "dermoscopy",
-                },
-                {"size": [48, 64]},
-            ),
-            "ham10000": Family(
-                "ham10000",
-                {
-                    **COMPACT,
-                    "epochs": 6,
-                    "learning_rate": 0.03,
-                    "model": {**_network("resnet10", 0.25), "pixels": "imagenet"},
-                    "augmentation": "dermoscopy",
-                },
-                {"size": [48, 64]},
-            ),
+            **{
+                name: Family(name, {**COMPACT, "model": _network("resnet10", 0.25)}, {}, methods=CIFAR_BUDGETS)
+                for name in ("cifar10", "cifar100", "cifar10-lt")
+            },
+            **{
+                name: Family(
+                    name,
+                    {
+                        **COMPACT,
+                        "model": {**_network("resnet10", 0.25), "pixels": "imagenet"},
+                        "augmentation": "dermoscopy",
+                    },
+                    {"size": [48, 64]},
+                    methods=SKIN_BUDGETS,
+                )
+                for name in ("melanoma", "ham10000")
+            },
         },
     ),
     "smoke": Preset(
