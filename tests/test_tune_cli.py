@@ -180,7 +180,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the system for a process's children")
 def test_processes_end_with_the_search_that_started_them(tmp_path: Path) -> None:
-    limits = ("--epochs", 20, "--trials", 500, "--splits", 1, "--workers", 2)
+    limits = ("--epochs", 3, "--trials", 500, "--splits", 1, "--workers", 2)
     with started("digits", *limits, "--out", tmp_path / "out") as run:
         until_counted(tmp_path / "out", 1)
         children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()

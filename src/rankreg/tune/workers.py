@@ -63,6 +63,7 @@ def work(request: "Request", tickets: Semaphore, news: "Queue[News]") -> None:
 
     def beat(doing: str) -> None:
         if parent is not None and not parent.is_alive():
+            news.cancel_join_thread()  # nobody listens any more
             raise SystemExit("the search has ended")
         news.put(("progress", doing))
 
