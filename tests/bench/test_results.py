@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from rankreg.bench.asking import Asked
 from rankreg.bench.gains import ensemble_gains, fpr_draws
-from rankreg.bench.grids import DATA, EXPERIMENTS
+from rankreg.bench.grids import DATA, EXPERIMENTS, TUNING
 from rankreg.bench.intervals import difference_intervals, intervals_of
 from rankreg.bench.planning import plan_run, plans_of
 from rankreg.bench.records import Outcome, Records
@@ -191,12 +191,15 @@ def test_ensembles_are_compared_sample_by_sample() -> None:
 
 def test_contrasts_set_variants_against_their_method_and_ranking_against_the_buffer() -> None:
     tuning = contrasts_of(EXPERIMENTS["tuning"], list(EXPERIMENTS["tuning"].arms))
-    assert ("rankreg-rate-0.01", "rankreg") in tuning
-    assert ("rankreg-rate-0.01", "base") not in tuning
+    budgets = [arm for arm in TUNING if arm.startswith("rankreg-")]
+    assert budgets
+    assert [second for first, second in tuning if first in budgets] == ["rankreg"] * len(budgets)
     controls = contrasts_of(EXPERIMENTS["controls"], list(EXPERIMENTS["controls"].arms))
     assert {("rankreg", "buffer"), ("probability", "buffer"), ("batch-32", "base")} <= set(controls)
     sizes = contrasts_of(EXPERIMENTS["buffer-size"], list(EXPERIMENTS["buffer-size"].arms))
     assert set(sizes) == {(f"size-{n}", "rankreg") for n in (0, 5, 10, 20, 48)}
+    skin = contrasts_of(EXPERIMENTS["ham10000"], list(EXPERIMENTS["ham10000"].arms))
+    assert {("fifo-batch-only", "base"), ("fifo-batch-only", "buffer")} <= set(skin)
     assert contrasts_of(EXPERIMENTS["ham10000-ceiling"], ["base"]) == []
 
 

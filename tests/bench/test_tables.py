@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rankreg.bench.asking import Asked
+from rankreg.bench.grids import TUNING
 from rankreg.bench.pages import Block, Entry, Number, Page, Row
 from rankreg.bench.planning import plan_run, plans_of
 from rankreg.bench.rendering import rendered
@@ -228,7 +229,7 @@ def test_a_comparison_the_other_way_round_has_the_opposite_sign(table: Run) -> N
         (("compare", "rankreg", "rankreg"), "name two"),
         (("compare", "rankreg", "bufer"), "did you mean 'buffer'"),
         (("compare", "rankreg", "oversampling"), "no split is recorded for both"),
-        (("compare", "base", "base-rate-0.1", "--test", "official"), "never on a test set"),
+        (("compare", "base", TUNING[0], "--test", "official"), "never on a test set"),
     ],
 )
 def test_what_cannot_be_shown_is_a_message(table: Run, words: tuple[str, ...], message: str) -> None:

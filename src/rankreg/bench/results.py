@@ -116,6 +116,6 @@ def _check_same_samples(first: Scores, scores: Scores, plan: Plan) -> None:
     """Ensembles and paired comparisons need every run of a data set to be scored on the same samples."""
     if not (np.array_equal(first.ids, scores.ids) and np.array_equal(first.labels, scores.labels)):
         raise ValueError(
-            f"{plan.name} was scored on other samples than the runs of {plan.data} before it: its record is of an"
-            " other version of the data set; delete it and run again"
+            f"{plan.name} was scored on other samples than the runs of {plan.data} before it: its record is of a"
+            " different version of the data set; delete it and run again"
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankreg.bench.grids import ARMS, Experiment
+from rankreg.bench.grids import ARMS, TUNING, Experiment
 from rankreg.bench.published import higher_is_better
 from rankreg.bench.results import Grid
 from rankreg.operating.repeats import Estimate, detectable, mean_of, p_value
@@ -78,15 +78,15 @@ def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str,
     """What is compared with what, as far as there are such arms.
 
     The main tables: what the ranking term adds to the buffer, the buffer to the base loss, and both. Elsewhere a
-    variant with its own method, everything with the base loss, and what ranks with the buffer alone; without these,
-    with the paper's own choice.
+    method's other budgets with its own, everything with the base loss, and what ranks with the buffer alone;
+    without these, with the paper's own choice.
     """
     if experiment.layout in ("main", "noise"):
         wanted = [("rankreg", "buffer"), ("rankreg", BETTER), ("rankreg", "base"), ("buffer", "base")]
         return [(a, b) for a, b in wanted if {a, *(OTHERS if b == BETTER else (b,))} <= set(arms)]
     found: list[tuple[str, str]] = []
     for arm in arms:
-        own = [other for other in arms if arm.startswith(f"{other}-")]
+        own = [other for other in arms if arm in TUNING and arm.startswith(f"{other}-")]
         if own:
             found.append((arm, own[0]))
             continue
