@@ -21,9 +21,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 QUIET, GRID = "#888888", "#dddddd"
-# Paul Tol's high-contrast colours: colour-blind readers and grey printers tell them apart; the marks do so too
-COLORS = (("#000000", "o"), ("#DDAA33", "s"), ("#004488", "^"), ("#BB5566", "D"))
-WIDTHS = (2.3, 1.2, 1.6, 1.6)  # what lies on the first line leaves its edges to be seen
+# Paul Tol's high-contrast colours, which colour-blind readers and grey printers tell apart, then two to spare
+COLORS = (
+    ("#000000", "o"),
+    ("#DDAA33", "s"),
+    ("#004488", "^"),
+    ("#BB5566", "D"),
+    ("#44AA99", "v"),
+    ("#999999", "P"),
+)
+WIDTHS = (2.3, 1.2, 1.6, 1.6, 1.6, 1.6)  # what lies on the first line leaves its edges to be seen
 DASHES = (0, (4, 3))
 SOLID: dict[str, Any] = {"markersize": 4, "zorder": 4}
 HOLLOW: dict[str, Any] = {"markersize": 6, "markerfacecolor": "none", "zorder": 5}  # around a solid one, if need be
@@ -126,7 +133,7 @@ def draw_roc(panels: Sequence[RocPanel], words: Words) -> "Figure":
         whole.set(title=panel.title, ylim=(0, 1.01), ylabel="true positive rate")
         for tpr in panel.tprs:
             upper.axhline(tpr, color=QUIET, linewidth=0.7, linestyle=DASHES, zorder=1)
-            upper.annotate(f"{100 * tpr:.0f} %", (0.995, tpr), color=QUIET, fontsize=7, va="bottom", ha="right")
+            upper.annotate(f"{100 * tpr:.0f} %", (0.005, tpr), color=QUIET, fontsize=7, va="bottom")
         upper.set(xlim=(0, 1), ylim=(0.8, 1.002), xlabel="false positive rate", ylabel="true positive rate")
         upper.set_yticks([0.8, 0.85, 0.9, 0.95, 1.0])
         for chart in (whole, upper):

@@ -1,7 +1,8 @@
 """The paper's figures, and a chart of any other experiment, from records alone: no torch, no data sets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,14 +122,14 @@ def figure_of(chosen: Chosen) -> "Figure":
 
 
 def _roc(chosen: Chosen) -> "Figure":
-    panels = []
+    panels, colors = [], _colors(chosen.names(2), ARM_COLORS)
     for data in chosen.names(0):
         curves = []
         for (of, _, arm), cell in chosen.grid.cells.items():
             if of == data and cell.scores:
                 singles = [roc(one.labels, one.values) for one in cell.scores.values()]
                 mean = mean_scores({f"split {split}": one for split, one in cell.scores.items()})
-                curves.append(Curves(ARMS[arm].title, roc(mean.labels, mean.values), singles, ARM_COLORS[arm]))
+                curves.append(Curves(ARMS[arm].title, roc(mean.labels, mean.values), singles, colors[arm]))
         positives, others = chosen.grid.counts(data) or (0, 0)
         title = f"{DATA[data].title}: {positives:,} positives, {others:,} negatives"
         panels.append(RocPanel(title, curves, DATA[data].tprs))
@@ -140,12 +141,12 @@ def _roc(chosen: Chosen) -> "Figure":
 
 
 def _over_noise(chosen: Chosen) -> "Figure":
-    panels, loss = [], chosen.names(1)[0]
+    panels, loss, colors = [], chosen.names(1)[0], _colors(chosen.names(2), ARM_COLORS)
     for measure in names_of(DATA[chosen.names(0)[0]])[:-1]:
         series = []
         for arm in chosen.names(2):
             marks = {100 * noise_of(data): chosen.mark((data, loss, arm), measure) for data in chosen.grid.names(0)}
-            series.append(Series(ARMS[arm].title, marks, ARM_COLORS[arm]))
+            series.append(Series(ARMS[arm].title, marks, colors[arm]))
         panels.append(Panel(measure.upper(), series))
     words = Words(
         chosen.experiment.title,
@@ -163,7 +164,8 @@ def _over_sizes(chosen: Chosen) -> "Figure":
         series = []
         for measure in names_of(DATA[data])[:-1]:
             marks = {sizes[arm]: chosen.mark((data, loss, arm), measure) for arm in chosen.grid.names(2)}
-            series.append(Series(measure.upper(), marks, TPR_COLORS[measure]))
+            colors = _colors(names_of(DATA[data])[:-1], TPR_COLORS)
+            series.append(Series(measure.upper(), marks, colors[measure]))
         panels.append(Panel(DATA[data].title, series))
     words = Words(chosen.experiment.title, _caption(chosen, "dashed"), "size", "false positive rate (%)")
     return drawing.draw_lines(panels, words)
@@ -181,12 +183,18 @@ def _by_arm(chosen: Chosen) -> "Figure":
         for arm in arms if by_loss else arms[:1]:
             keys = [(data, loss, arm) for loss in losses] if by_loss else [(data, losses[0], one) for one in arms]
             marks = {float(row): chosen.mark(key, measure) for row, key in enumerate(keys)}
-            series.append(Series(ARMS[arm].title, marks, ARM_COLORS.get(arm, 0) if by_loss else 0))
+            series.append(Series(ARMS[arm].title, marks, _colors(arms, ARM_COLORS)[arm] if by_loss else 0))
         panels.append(Panel(DATA[data].title, series, rows))
     what = "mean error of the other classes" if DATA[data_sets[0]].several_classes else "false positive rate"
     tpr = measure.partition("@")[2].removesuffix("tpr")
     words = Words(chosen.experiment.title, _caption(chosen, "a bar"), f"{what} at {tpr} % TPR (%)")
     return drawing.draw_dots(panels, words)
+
+
+def _colors(names: Sequence[str], own: Mapping[str, int]) -> dict[str, int]:
+    """The colour of each name: its own, or the next one that is nobody's own."""
+    spare = cycle(number for number in range(len(drawing.COLORS)) if number not in own.values())
+    return {name: own[name] if name in own else next(spare) for name in names}
 
 
 def _caption(chosen: Chosen, published: str) -> str:
