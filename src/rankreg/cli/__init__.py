@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from rankreg.cli import bench, data, demo, desk, fit, report
+from rankreg.cli import bench, data, demo, desk, export, fit, report, tune
 
 app = typer.Typer(
     help="Few false alarms at a high true positive rate, for rare and critical classes.",
@@ -33,7 +33,7 @@ def options(
     """Few false alarms at a high true positive rate, for rare and critical classes."""
 
 
-for group in (demo, fit, desk, report, data, bench):
+for group in (demo, fit, tune, export, desk, report, data, bench):
     group.register(app)
 
 
