@@ -240,18 +240,13 @@ def figure(
     only: ONLY = None,
     loss: Annotated[str | None, typer.Option(help="Base loss of the ROC curves.", show_default="bce")] = None,
     splits: SPLITS = None,
-    test: Annotated[
-        str | None,
-        typer.Option(
-            help="Test set: official, extended (with fresh positives) or tuning.", show_default="the experiment's"
-        ),
-    ] = None,
+    test: TEST = None,
     records: RECORDS = Path("records"),
 ) -> None:
     """Draw an experiment from its records: ROC curves, label noise, buffer sizes, or an interval for every arm.
 
-    Draws what is there and says how many splits that is. Needs neither torch nor the data, but matplotlib: pip
-    install 'rankreg[figures]'
+    Draws what is there and says how many splits that is. Needs matplotlib (the extra `figures`), but neither torch
+    nor the data.
     """
     from rankreg.bench.figures import check_path, choose, write_figure
 
