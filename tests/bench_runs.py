@@ -44,7 +44,7 @@ def processes(folder: Path) -> Iterator[Start]:
     begun: list[Process] = []
 
     def start(*command: str) -> Process:
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
         with (folder / "said").open("a") as said:
             begun.append(
                 subprocess.Popen(

@@ -3,19 +3,22 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from rankreg.bench import planning
+from rankreg.bench import planning, running
 from rankreg.bench.planning import Plan, plan_run, plans_of
-from rankreg.bench.records import Records
+from rankreg.bench.records import Outcome, Records
 from rankreg.bench.running import run_all
 from rankreg.bench.words import RunDisplay
-from rankreg.bench.workers import Place
+from rankreg.bench.workers import Answer, Place, Pool
+from rankreg.scores import Scores
 from rankreg.train.folder import locked
 from tests.bench_runs import (
     Process,
@@ -36,6 +39,7 @@ from tests.conftest import Run
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 QUICK = plan_run("smoke", "cifar10-100", "bce", "base", 0)
+SCORES = {"test": Scores(np.arange(4), np.arange(4) % 2, np.zeros(4))}
 
 
 def diverging() -> Plan:
@@ -81,7 +85,12 @@ def test_the_bench_goes_on_when_a_worker_dies(
     tmp_path: Path, start: Callable[[], Process], undisturbed: dict[str, Values], number: signal.Signals
 ) -> None:
     bench = start()
-    kill_at_work(tmp_path, lambda: workers(bench.pid), number)
+    until(lambda: under_way(tmp_path))
+    crew = workers(bench.pid)
+    assert len(crew) == 2
+    for process in crew:
+        assert b"\0OMP_NUM_THREADS=1\0" in b"\0" + Path(f"/proc/{process}/environ").read_bytes()
+    kill_at_work(tmp_path, lambda: crew, number)
     assert bench.wait(240) == 0
     assert "4 runs done, 0 left" in (tmp_path / "said").read_text()
     assert_same(scores_in(tmp_path), undisturbed)
@@ -173,6 +182,31 @@ def test_a_failed_run_is_reported_and_stops_no_other(
     assert f"failed: {diverging().name}: DivergenceError: training diverged in epoch 1" in said
     assert Records(tmp_path / "records").has(QUICK)
     assert not Records(tmp_path / "records").has(diverging())
+
+
+@pytest.mark.parametrize("first", [0, 1, 3])
+def test_a_run_that_kills_its_workers_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    plans = plans_of("controls", "smoke", splits=1, only=["cifar10-100"])
+    deadly = plans[first]
+
+    def attempts(asked: Sequence[Plan], place: Place) -> Generator[Answer]:
+        """Two workers at a time, as loky has them: with one die all."""
+        for k in range(0, len(asked), 2):
+            if deadly in asked[k : k + 2]:
+                raise TerminatedWorkerError("SIGKILL(-9)")
+            yield from (Answer(plan, Outcome({"hash": plan.hash}, SCORES)) for plan in asked[k : k + 2])
+
+    @contextmanager
+    def pool(workers: int) -> Iterator[Pool]:
+        yield Pool(attempts, lambda loaders, folder: {})
+
+    monkeypatch.setattr(running, "local_pool", pool)
+    found = run_all(plans, place_in(tmp_path))
+    assert sorted(found.done) == sorted(plan.name for plan in plans if plan != deadly)
+    assert list(found.failed) == [deadly.name]
+    assert "SIGKILL" in found.failed[deadly.name]
 
 
 def test_without_any_data_no_worker_is_started(run: Run, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def cluster_pool(address: str | None) -> Iterator[Pool]:
                 ) from error
 
         with parallel_config(_backend()(client=client)):
-            yield Pool(len(client.nthreads()), attempts, partial(_missing, client))
+            yield Pool(attempts, partial(_missing, client))
 
 
 @contextmanager

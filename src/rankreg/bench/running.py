@@ -14,7 +14,7 @@ from rankreg.bench.workers import Answer, Place, Pool, in_use, local_pool
 
 Backend = Literal["loky", "dask"]
 Report = Callable[[Plan, str], None]
-ATTEMPTS = 3  # how often workers may die without any run finishing in between
+DEATHS = 2  # of workers, without any run finishing in between, after which runs are attempted one by one
 PATIENCE = 2.0  # seconds between two looks at what another bench is doing
 
 
@@ -77,25 +77,24 @@ def _pool(on: Backend, workers: int, address: str | None) -> Iterator[Pool]:
 
 
 def _persistently(plans: Sequence[Plan], place: Place, pool: Pool) -> Generator[Answer]:
-    """An answer for every plan, also when workers die: what they were at is attempted again."""
+    """An answer for every plan, also when workers die: what they were at is attempted again, in the end alone."""
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     left, deaths = list(plans), 0
     while left:
+        alone = deaths >= DEATHS  # loky ends all workers with the one that died: who was the reason?
         try:
-            with closing(pool.attempts(tuple(left), place)) as answers:  # they are taken from it one by one
+            with closing(pool.attempts(left[:1] if alone else left, place)) as answers:
                 for answer in answers:
                     left.remove(answer.plan)
                     deaths = 0
                     yield answer
         except TerminatedWorkerError as error:
             deaths += 1
-            if deaths > 1:  # one of those under way may be the reason: the others first
-                left = left[pool.size :] + left[: pool.size]
-            if deaths == ATTEMPTS:
-                words = f"workers died {ATTEMPTS} times in a row ({error}): is memory short? Give fewer --workers"
-                yield from (Answer(plan, reason="failed", message=words) for plan in left)
-                return
+            if alone:
+                reason = " ".join(str(error).split())
+                words = f"its worker died, also without others beside it: is memory short? ({reason})"
+                yield Answer(left.pop(0), reason="failed", message=words)
 
 
 @dataclass(frozen=True)

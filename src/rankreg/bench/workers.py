@@ -43,9 +43,8 @@ class Answer:
 
 @dataclass(frozen=True)
 class Pool:
-    """Workers, so many at once; `missing` says by loader which data they do not find."""
+    """Workers, at plans in the order given; `missing` says by loader which data they do not find."""
 
-    size: int
     attempts: Callable[[Sequence[Plan], Place], Generator[Answer]]
     missing: Callable[[Sequence[str], Path | None], dict[str, str]]
 
@@ -119,7 +118,7 @@ def local_pool(workers: int) -> Iterator[Pool]:
 
     with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
         try:
-            yield Pool(workers, attempts, missing_data)
+            yield Pool(attempts, missing_data)
         finally:
             if workers > 1:  # joblib runs a single worker's jobs in this process
                 get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
