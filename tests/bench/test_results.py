@@ -125,7 +125,7 @@ def test_the_gain_of_ensembles_is_the_papers_delta(grids: dict[str, Grid]) -> No
     aucs = [
         value(loss, "rankreg", "auc") - max(value(loss, arm, "auc") for arm in ("base", "alm")) for loss in LOSSES
     ]
-    found = ensemble_gains(grid, NAME, LOSSES, ("base", "alm"))
+    found = ensemble_gains(grid, NAME, LOSSES, "rankreg", ("base", "alm"))
     assert found["fpr@95"].value == pytest.approx(np.mean(fprs))
     assert found["auc"].value == pytest.approx(np.mean(aucs))
     assert found["auc"].losses == LOSSES
@@ -148,7 +148,7 @@ def test_the_error_of_a_single_auc_gain_is_delongs(grids: dict[str, Grid]) -> No
     grid = grids["official"]
     first, second = (grid.cells[NAME, "bce", arm].mean for arm in ("rankreg", "buffer"))
     expected = compare(first.labels, first.values, second.values).auc
-    found = ensemble_gains(grid, NAME, ["bce"], ("buffer",))["auc"]
+    found = ensemble_gains(grid, NAME, ["bce"], "rankreg", ("buffer",))["auc"]
     assert (found.low, found.high) == pytest.approx((100 * expected.low, 100 * expected.high), abs=2e-3)
 
 
@@ -162,7 +162,7 @@ def test_only_splits_that_both_arms_have_are_compared(tmp_path: Path) -> None:
     assert found is not None
     assert (found.splits, found.losses) == ((1, 2), ("bce",))
     assert pair(grid, NAME, ["bce"], "rankreg", "alm") is None
-    assert ensemble_gains(grid, NAME, ["bce"], ("buffer",)) == {}  # ensembles of different splits
+    assert ensemble_gains(grid, NAME, ["bce"], "rankreg", ("buffer",)) == {}  # ensembles of different splits
 
 
 def test_the_interval_of_an_error_at_a_tpr_is_a_bootstrap_over_classes() -> None:
@@ -200,6 +200,8 @@ def test_contrasts_set_variants_against_their_method_and_ranking_against_the_buf
     assert set(sizes) == {(f"size-{n}", "rankreg") for n in (0, 5, 10, 20, 48)}
     skin = contrasts_of(EXPERIMENTS["ham10000"], list(EXPERIMENTS["ham10000"].arms))
     assert {("fifo-batch-only", "base"), ("fifo-batch-only", "buffer")} <= set(skin)
+    melanoma = contrasts_of(EXPERIMENTS["melanoma"], list(EXPERIMENTS["melanoma"].arms))
+    assert melanoma[:2] == [("batch-only", "buffer"), ("batch-only", BETTER)]
     assert contrasts_of(EXPERIMENTS["ham10000-ceiling"], ["base"]) == []
 
 

@@ -20,7 +20,7 @@ Reals = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Gain:
-    """Δ of one measure: the mean over losses of how much RankReg beats the best of others; positive is a gain."""
+    """Δ of one measure: the mean over losses of how much one arm beats the best of others; positive is a gain."""
 
     value: float
     low: float
@@ -28,7 +28,9 @@ class Gain:
     losses: tuple[str, ...]
 
 
-def ensemble_gains(grid: Grid, data: str, losses: Sequence[str], others: Sequence[str]) -> dict[str, Gain]:
+def ensemble_gains(
+    grid: Grid, data: str, losses: Sequence[str], ours: str, others: Sequence[str]
+) -> dict[str, Gain]:
     """By measure, from losses whose ensembles have the same splits; empty without any. Two classes only.
 
         Δ ± 1.96 standard errors, by DeLong for the AUC, by resampling test samples for an FPR
@@ -38,7 +40,7 @@ def ensemble_gains(grid: Grid, data: str, losses: Sequence[str], others: Sequenc
     """
     rows = {}
     for loss in losses:
-        cells = [grid.cells.get((data, loss, arm)) for arm in ("rankreg", *others)]
+        cells = [grid.cells.get((data, loss, arm)) for arm in (ours, *others)]
         if len({cell.splits if cell else () for cell in cells}) == 1 and cells[0] and cells[0].scores:
             rows[loss] = [cell for cell in cells if cell]
     return {measure: _gain(rows, measure) for measure in grid.measures(data)} if rows else {}

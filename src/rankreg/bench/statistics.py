@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rankreg.bench.grids import ARMS, TUNING, Experiment
-from rankreg.bench.published import higher_is_better
+from rankreg.bench.published import higher_is_better, ranking_arm
 from rankreg.bench.results import Grid
 from rankreg.operating.repeats import Estimate, detectable, mean_of, p_value
 
@@ -82,15 +82,17 @@ def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str,
     without these, with the paper's own choice.
     """
     if experiment.layout in ("main", "noise"):
-        wanted = [("rankreg", "buffer"), ("rankreg", BETTER), ("rankreg", "base"), ("buffer", "base")]
+        ours = ranking_arm(experiment)
+        wanted = [(ours, "buffer"), (ours, BETTER), (ours, "base"), ("buffer", "base")]
         return [(a, b) for a, b in wanted if {a, *(OTHERS if b == BETTER else (b,))} <= set(arms)]
     found: list[tuple[str, str]] = []
+    papers = "rankreg" if "rankreg" in arms else arms[0]
     for arm in arms:
         own = [other for other in arms if arm in TUNING and arm.startswith(f"{other}-")]
         if own:
             found.append((arm, own[0]))
             continue
         ranks = ARMS[arm].config["method"]["name"] == "rankreg"
-        against = ["buffer"] * ranks + ["base"] if {"base", "buffer"} & set(arms) else ["rankreg"]
+        against = ["buffer"] * ranks + ["base"] if {"base", "buffer"} & set(arms) else [papers]
         found += [(arm, other) for other in against if other in arms and other != arm]
     return found

@@ -10,7 +10,7 @@ from rankreg.bench.grids import ARMS, DATA
 from rankreg.bench.noise import noise_page
 from rankreg.bench.numbers import cell_numbers, difference_numbers
 from rankreg.bench.pages import Block, Entry, Number, Page, Row
-from rankreg.bench.published import higher_is_better, published_gain, published_values
+from rankreg.bench.published import higher_is_better, published_gain, published_values, ranking_arm
 from rankreg.bench.results import Cell, Grid, Key
 from rankreg.bench.statistics import BETTER, OTHERS, Paired, contrasts_of, pair
 from rankreg.bench.wording import (
@@ -73,6 +73,11 @@ class Sheet:
         """Whether it is one of the main tables: a group of rows for every loss, and Δ below."""
         return self.asked.experiment.layout == "main"
 
+    @property
+    def ranking(self) -> str:
+        """The arm that is the paper's method."""
+        return ranking_arm(self.asked.experiment)
+
     @cached_property
     def has_published(self) -> bool:
         """Whether the paper has any of it."""
@@ -99,7 +104,8 @@ class Sheet:
     def gains(self) -> dict[str, dict[str, Gain]]:
         """The ensembles' Δ by what it is over."""
         return {
-            second: ensemble_gains(self.grid, self.data, self.losses, others) for others, second in GAINS.values()
+            second: ensemble_gains(self.grid, self.data, self.losses, self.ranking, others)
+            for others, second in GAINS.values()
         }
 
     def cells(self, loss: str) -> dict[Key, Cell]:
@@ -126,7 +132,7 @@ class Sheet:
                 entries = [single_entry(cell, measure) for measure in self.measures]
                 rows.append(self._row(key, cell, entries, rule=place == 0 and loss != self.losses[0]))
         for label, (_, second) in GAINS.items():
-            paired = self._pair("rankreg", second)
+            paired = self._pair(self.ranking, second)
             if self.is_main and paired is not None:
                 gains = [self._gain_estimate(paired, measure) for measure in self.measures]
                 entries = [Entry(plain(gain.mean), spread(gain)) for gain in gains]
@@ -144,9 +150,9 @@ class Sheet:
         """What could be detected, how many comparisons there are, what is missing."""
         experiment = self.asked.experiment
         if self.pairs:
-            yield power_note(self._pair("rankreg", "buffer") or self.pairs[0], self.losses)
+            yield power_note(self._pair(self.ranking, "buffer") or self.pairs[0], self.losses)
             yield from filter(None, [multiplicity_note(self.pairs)])
-        over = self._pair("rankreg", BETTER)
+        over = self._pair(self.ranking, BETTER)
         if self.is_main and over is not None:
             yield from filter(None, [growth_note(over)])
             yield (
@@ -168,12 +174,12 @@ class Sheet:
             yield from difference_numbers(name, grid, self.data, self.losses, paired)
         for others, second in GAINS.values() if self.is_main else ():
             gains = self.gains[second]
-            arm, over = f"rankreg over {second}", self._pair("rankreg", second)
+            arm, over = f"{self.ranking} over {second}", self._pair(self.ranking, second)
             for measure in self.measures:
                 gain, printed = gains.get(measure), self._published_gain(others, gains, measure)
                 place = (name, self.data, grid.test, "all", arm, measure)
                 if gain is not None:
-                    splits = len(self.grid.cells[self.data, gain.losses[0], "rankreg"].splits)
+                    splits = len(self.grid.cells[self.data, gain.losses[0], self.ranking].splits)
                     yield Number(*place, "ensemble gain", gain.value, gain.low, gain.high, splits, printed)
                 if over is not None:
                     found, count = self._gain_estimate(over, measure), len(over.splits)
