@@ -75,6 +75,7 @@ class RankRegCallback(Callback):
         self.buffer = self._new_buffer()
         self._saved: list[Held] | None = None  # from a checkpoint, until training starts
         self._seen: tuple[Any, Tensor, Tensor] | None = None  # batch and buffer, labels, scores of this step
+        self._stands_in = False  # between the Trainer and training_step
         self._replaced: Any = None  # a training_step of the instance rather than of its class
 
     def _new_buffer(self) -> PositiveBuffer:
@@ -97,6 +98,7 @@ class RankRegCallback(Callback):
         if self.buffer.capacity != self.world.share(self.capacity):
             self.buffer = self._new_buffer()
         self._seen = None
+        self._step_aside(pl_module)
         self._replaced = pl_module.__dict__.get("training_step")
         step = pl_module.training_step
 
@@ -105,6 +107,7 @@ class RankRegCallback(Callback):
             return self._step(pl_module, step, batch, rest)
 
         pl_module.training_step = with_buffer_and_term
+        self._stands_in = True
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """Hold what the checkpoint held; it has been read by now, if there is one."""
@@ -128,10 +131,11 @@ class RankRegCallback(Callback):
         self._step_aside(pl_module)
 
     def _step_aside(self, module: Any) -> None:
-        if self._replaced is not None:
+        if self._stands_in and self._replaced is not None:
             module.training_step = self._replaced
-        else:
-            module.__dict__.pop("training_step", None)
+        elif self._stands_in:
+            del module.training_step
+        self._stands_in = False
 
     def _step(self, module: Any, training_step: Any, batch: Any, rest: tuple[Any, ...]) -> Any:
         batch, labels = self.buffer.extend(map_rows(lambda leaf: leaf, batch), self._labels_of(batch))
