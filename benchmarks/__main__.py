@@ -6,7 +6,7 @@ from importlib import import_module
 import torch
 from rich.console import Console
 
-TABLES = ("ranking_speed", "step_speed", "metrics_speed", "certify_speed", "train_speed")
+TABLES = ("ranking_speed", "step_speed", "metrics_speed", "certify_speed", "train_speed", "bench_overhead")
 
 
 def main() -> None:

@@ -90,4 +90,4 @@ def plan_run(preset: str, data: str, loss: str, arm: str, split: int) -> Plan:
     if config["method"]["name"] == "alm":
         mu, delta = ALM_SETTINGS.get(source.published, {}).get(loss, ALM_DEFAULT)
         config["method"] = {"name": "alm", "mu": mu, "delta": delta, "rho": 2.0}
-    return Plan(preset, data, loss, arm, split, family.loader, {**settings, "seed": split}, config)
+    return Plan(preset, data, loss, arm, split, family.loader, {**settings, family.split_is: split}, config)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 Settings = Mapping[str, Any]
 
@@ -12,7 +12,8 @@ class Family:
     """How the data sets of a family are loaded and trained.
 
     settings: change the loader's settings, or with `replace` stand in for them. methods: what a method (that of the
-    config, e.g. "alm") changes in the config.
+    config, e.g. "alm") changes in the config. split_is: the loader's word for what a split deals anew; all splits
+    of a data set must share the test part.
     """
 
     loader: str
@@ -20,6 +21,7 @@ class Family:
     settings: Settings
     replace: bool = False
     methods: Mapping[str, Settings] = field(default_factory=dict)
+    split_is: Literal["seed", "member"] = "seed"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ def _network(name: str, width: float) -> dict[str, Any]:
 
 
 SGD = {"name": "sgd", "momentum": 0.9, "weight_decay": 2e-4}
+SKIN_SPLITS: dict[str, Literal["seed", "member"]] = {"melanoma": "member", "ham10000": "seed"}
 SKIN = {"stem": "imagenet", "pixels": "imagenet"}
 PAPER = {
     "epochs": 100,
@@ -94,8 +97,9 @@ PRESETS: dict[str, Preset] = {
                     name,
                     {**PAPER, "model": {**_network("resnet18", 1.0), **SKIN}, "augmentation": "dermoscopy"},
                     {"size": 256},
+                    split_is=split_is,
                 )
-                for name in ("melanoma", "ham10000")
+                for name, split_is in SKIN_SPLITS.items()
             },
         },
     ),
@@ -117,8 +121,9 @@ PRESETS: dict[str, Preset] = {
                     },
                     {"size": [48, 64]},
                     methods=SKIN_BUDGETS,
+                    split_is=split_is,
                 )
-                for name in ("melanoma", "ham10000")
+                for name, split_is in SKIN_SPLITS.items()
             },
         },
     ),
