@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.bench import planning
+from rankreg.bench import planning, running
 from rankreg.bench.planning import Plan, plan_run
-from rankreg.bench.records import Outcome, Records
-from rankreg.bench.workers import Place
+from rankreg.bench.records import Records
+from rankreg.bench.workers import Answer, Place
 
 EPOCHS = 10
 ROOT = Path(__file__).parents[1]
@@ -147,15 +147,17 @@ def assert_same(found: dict[str, Values], expected: dict[str, Values]) -> None:
             np.testing.assert_array_equal(found[name][part], values)
 
 
-def write_and_tell(records: Records, plan: Plan, outcome: Outcome) -> None:
-    """Say whether the run was trained from the start by the bench that records it."""
-    write(records, plan, outcome)
-    print(f"wrote {plan.name}, {'resumed' if outcome.record['resumed'] else 'trained'}", flush=True)
+def settle_and_tell(ledger: running._Ledger, answer: Answer) -> bool:
+    """Say whether a worker of this bench has done the run, and if so from the start."""
+    if answer.outcome is not None:
+        print(f"{answer.plan.name} was {'resumed' if answer.outcome.record['resumed'] else 'trained'}", flush=True)
+    return settled(ledger, answer)
 
 
 if __name__ == "__main__":
     from rankreg.cli import main
 
     planning.plans_of = long_plans
-    write, Records.write = Records.write, write_and_tell  # type: ignore[assignment, method-assign]
+    settled = running._Ledger.settled
+    running._Ledger.settled = settle_and_tell  # type: ignore[assignment, method-assign]
     main()

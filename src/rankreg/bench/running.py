@@ -1,7 +1,6 @@
 """The runs of a grid, side by side on this machine's cores or on a cluster; finished ones are never repeated."""
 
 import os
-import shutil
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -10,7 +9,7 @@ from typing import Literal
 
 from rankreg.bench.planning import Plan
 from rankreg.bench.records import Records
-from rankreg.bench.workers import Answer, Place, Pool, in_use, local_pool
+from rankreg.bench.workers import Answer, Place, Pool, local_pool
 
 Backend = Literal["loky", "dask"]
 Report = Callable[[Plan, str], None]
@@ -118,12 +117,11 @@ class _Ledger:
         return [plan for plan in plans if plan.loader not in missing]
 
     def settled(self, answer: Answer) -> bool:
-        """Record the outcome or the failure; False if the run must be attempted again."""
+        """Note the outcome or the failure; False if the run must be attempted again."""
         plan = answer.plan
-        if answer.outcome is not None:
-            self.records.write(plan, answer.outcome)
+        if answer.outcome is not None and not self.records.has(plan):
+            self.records.write(plan, answer.outcome)  # the worker has another disk
         if self.records.has(plan):  # or by another bench, whatever came of it here
-            shutil.rmtree(self.place.folder(plan), ignore_errors=True)
             self.summary.done.append(plan.name)
             self.report(plan, "done")
         elif answer.reason == "failed":
@@ -138,6 +136,6 @@ class _Ledger:
 
     def patiently(self, plans: list[Plan]) -> list[Plan]:
         """The same plans, once one of them is recorded or free."""
-        while plans and not any(self.records.has(plan) or not in_use(self.place.folder(plan)) for plan in plans):
+        while plans and not any(self.records.has(plan) or not self.place.in_use(plan) for plan in plans):
             time.sleep(PATIENCE)
         return plans

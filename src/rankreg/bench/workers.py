@@ -1,6 +1,7 @@
 """Processes that attempt runs side by side: this machine's, or a Dask cluster's. Both through joblib."""
 
 import os
+import shutil
 import threading
 import time
 import warnings
@@ -30,6 +31,14 @@ class Place:
         """Where a run keeps its checkpoints until it is recorded."""
         return self.runs / plan.name
 
+    def claim(self, plan: Plan) -> Path:
+        """What a worker locks from before its first look at a run until the run is recorded."""
+        return self.runs / f"{plan.name}.claim"
+
+    def in_use(self, plan: Plan) -> bool:
+        """Whether a worker is at the run."""
+        return in_use(self.claim(plan)) or in_use(self.folder(plan))
+
 
 @dataclass(frozen=True, eq=False)
 class Answer:
@@ -50,22 +59,18 @@ class Pool:
 
 
 def attempt(plan: Plan, place: Place, bench: int | None = None) -> Answer:
-    """One run in a worker; what goes wrong with it is an answer too, and stops no other run.
+    """One run in a worker, recorded by it; what goes wrong is an answer too, and stops no other run.
 
     bench: the process without which there is no point in going on, if it is the worker's parent.
     """
-    from rankreg.bench.training import perform
-    from rankreg.train.folder import FolderInUseError
+    from rankreg.train.folder import FolderInUseError, locked
 
     if bench is not None and bench != os.getpid():
         end_with(bench)
-    if Records(place.records).has(plan):  # by another bench, since this one began
-        return Answer(plan, reason="recorded")
-    if in_use(place.folder(plan)):
-        return Answer(plan, reason="busy")
+    claim = place.claim(plan)
     try:
-        with _TURN:
-            return Answer(plan, perform(plan, place.folder(plan), place.data))
+        with locked(claim), _TURN:
+            answer = _perform(plan, place)
     except FolderInUseError:
         return Answer(plan, reason="busy")
     except KeyboardInterrupt:
@@ -74,6 +79,21 @@ def attempt(plan: Plan, place: Place, bench: int | None = None) -> Answer:
         return Answer(plan, reason="stopped")  # somebody wants this worker gone, not the bench
     except Exception as error:
         return Answer(plan, reason="failed", message=f"{type(error).__name__}: {error}")
+    shutil.rmtree(claim, ignore_errors=True)  # whoever waits for this very lock will find the record
+    return answer
+
+
+def _perform(plan: Plan, place: Place) -> Answer:
+    """Train and record, unless another bench has done so: from here to the record nobody else is at it."""
+    from rankreg.bench.training import perform
+
+    records, folder = Records(place.records), place.folder(plan)
+    if records.has(plan):
+        return Answer(plan, reason="recorded")
+    outcome = perform(plan, folder, place.data)
+    records.write(plan, outcome)
+    shutil.rmtree(folder, ignore_errors=True)
+    return Answer(plan, outcome)
 
 
 def in_use(folder: Path) -> bool:
