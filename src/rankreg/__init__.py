@@ -38,8 +38,8 @@ _HOME = {
 
 __all__ = [
     "ALM",
-    "CertifiedThresholdClassifier",
     "LOSSES",
+    "CertifiedThresholdClassifier",
     "Objective",
     "PositiveBuffer",
     "RankReg",
