@@ -19,7 +19,7 @@ from rankreg.bench.planning import Plan, plan_run
 from rankreg.bench.records import Records
 from rankreg.bench.workers import Answer, Place
 
-EPOCHS = 10
+EPOCHS = 30
 ROOT = Path(__file__).parents[1]
 Values = dict[str, NDArray[Any]]
 

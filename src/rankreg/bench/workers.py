@@ -15,7 +15,7 @@ from rankreg.bench.planning import Plan
 from rankreg.bench.records import Outcome, Records
 
 Reason = Literal["recorded", "busy", "stopped", "failed"]
-BEAT = 1.0  # seconds between two looks for the parent
+BEAT = 0.5  # seconds between two looks for the parent
 _TURN = threading.Lock()  # a run owns torch's random numbers: two at once in one process would share them
 
 
