@@ -31,6 +31,8 @@ def test_importing_the_package_does_not_import_torch() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # Lightning 2.6 with torch 2.13
+@pytest.mark.filterwarnings("ignore:.*does not have many workers")
 @pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
 def test_the_readmes_python_runs(code: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
