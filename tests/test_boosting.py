@@ -58,7 +58,7 @@ def test_the_gradient_is_that_of_the_torch_penalty(
     scores, positives = data
     point = torch.tensor(scores, requires_grad=True)
     labels = torch.tensor(labels_of(positives, len(scores)))
-    rank_penalty(point, labels, penalty=penalty, reach=reach, margin=margin).backward()  # type: ignore[no-untyped-call]
+    rank_penalty(point, labels, penalty=penalty, reach=reach, margin=margin).backward()
     assert point.grad is not None
     ours = rank_gradient(scores, positives, penalty=penalty, reach=reach, margin=margin)
     np.testing.assert_allclose(ours, point.grad.numpy(), atol=1e-12)
@@ -73,7 +73,7 @@ def test_weights_enter_as_the_formula_says(data: tuple[Floats, NDArray[np.intp]]
     share, positive = weights / weights.sum(), labels_of(positives, len(scores))
 
     def ranks(values: Floats) -> Floats:
-        return 1 / len(scores) + (share * (values[None] > values[:, None])).sum(1)
+        return np.asarray(1 / len(scores) + (share * (values[None] > values[:, None])).sum(1))
 
     pushed = positive * 2 * ranks(scores) / (weights @ positive)
     gamma = reach / pushed.max()
@@ -102,6 +102,18 @@ def test_ties_do_not_depend_on_the_order_of_rows(data: tuple[Floats, NDArray[np.
     order = np.array(random.sample(range(len(scores)), len(scores)), dtype=np.intp)
     moved = np.flatnonzero(labels_of(positives, len(scores))[order])
     np.testing.assert_array_equal(rank_gradient(scores[order], moved), rank_gradient(scores, positives)[order])
+
+
+@given(ranked(), st.sampled_from(REACHES))
+def test_single_precision_gives_the_same_gradient_of_the_same_scores(
+    data: tuple[Floats, NDArray[np.intp]], reach: float
+) -> None:
+    scores, positives = np.append(data[0], [-0.0, 0.0, -1e30, 1e30]), data[1]
+    margin = 0.25  # scores less it are singles still
+    single = rank_gradient(scores.astype(np.float32), positives, reach=reach, margin=margin, dtype=np.float32)
+    exact = rank_gradient(scores.astype(np.float32).astype(np.float64), positives, reach=reach, margin=margin)
+    assert single.dtype == np.float32
+    np.testing.assert_array_equal(single, exact.astype(np.float32))
 
 
 def test_where_all_scores_are_equal_every_negative_is_pushed_down_alike() -> None:

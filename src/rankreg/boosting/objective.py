@@ -122,7 +122,7 @@ def log_odds(positives: Rows, count: int, weights: Vector | None) -> float:
 
 def _logistic(scores: Vector, offset: float, positives: Rows) -> tuple[Vector, Vector]:
     """Slope and curvature of the log-loss; single precision, which is what boosters keep of it."""
-    values = (-offset - scores).astype(np.float32)
+    values = np.subtract(-offset, scores, dtype=np.float32, casting="same_kind")
     with np.errstate(over="ignore"):  # infinity is right: its probability is 0
         np.exp(values, out=values)
     values += 1

@@ -40,16 +40,20 @@ def rank_gradient(
     a: scores, less `margin` at the positives; P: the rows of the positives; p: penalty; reach: the largest shift
     γ·g, in score units. Ties share the better rank. A sample of weight w counts like w samples, and its gradient
     is the sum of theirs; then r_i = 1/n + Σ_{a_j > a_i} w_j / Σ w, which is the same whatever the unit of the
-    weights. Zeros where a class is missing.
+    weights. Zeros where a class is missing. With dtype float32 scores are ranked in single precision too, in about
+    half the time.
 
     Only positives move. So after one sort their new ranks are looked up, and a negative loses as many ranks as
     positives jump over it: each positive is counted in where it stood and out where it lands.
     """
     slope_of = look_up(SLOPES, penalty, "penalty")
-    scores = np.asarray(scores, dtype=np.float64)  # singles are exact, and shifted ones would not be
+    single = np.dtype(dtype) == np.float32
+    scores = np.asarray(scores, dtype=np.float64)
     if margin:
         scores = scores.copy()
         scores[positives] -= margin
+    if single:
+        scores = scores.astype(np.float32).astype(np.float64)  # doubles again: shifted scores are not rounded
     n = len(scores)
     masses, mass, total = None, float(len(positives)), float(n)
     if weights is not None:
@@ -58,7 +62,7 @@ def rank_gradient(
     if not 0 < mass < total:
         return np.zeros(n, dtype)
 
-    order = np.argsort(scores)
+    order = _order_of_singles(scores) if single else np.argsort(scores)
     ordered = scores.take(order)
     sums = None if weights is None else np.append(0.0, np.cumsum(weights[order], dtype=np.float64))
     before = scores[positives]
@@ -73,13 +77,29 @@ def rank_gradient(
 
     # Above a positive that moved: all samples above its new score, with the positives where they now stand.
     above = total - _mass_below(np.searchsorted(ordered, after, side="right"), sums)
-    above += _mass_not_above(before, after, masses) - _mass_not_above(after, after, masses)
+    landed = np.argsort(after)
+    above += _mass_not_above(after, before, masses)
+    above -= _mass_not_above(after, after[landed], None if masses is None else masses[landed])
     starts, ends = (np.searchsorted(ordered, values, side="left") for values in (before, after))
-    passing = np.bincount(starts, masses, minlength=n + 1) - np.bincount(ends, masses, minlength=n + 1)
+    turns = np.concatenate([np.ones(len(before)), -np.ones(len(before))] if masses is None else [masses, -masses])
+    passing: Vector = np.bincount(np.concatenate([starts, ends]), turns, minlength=n + 1)[:n]  # type: ignore[assignment]
+    np.cumsum(passing, out=passing)  # in place: a fresh array costs more than the sum
+    passing /= total * gamma
     gradient = np.empty(n, dtype)
-    gradient[order] = (np.cumsum(passing[:n]) * (1 / (total * gamma))).astype(dtype)
+    gradient[order] = passing.astype(dtype, copy=False)
     gradient[positives] = (1 / n + above / total - ranks) / gamma
     return gradient if weights is None else (gradient * weights).astype(dtype)
+
+
+def _order_of_singles(scores: Vector) -> Rows:
+    """`argsort` of single-precision values: sorting whole numbers that hold key and row is three times as fast."""
+    bits = scores.astype(np.float32).view(np.int32)
+    keys = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # the bits of a negative float fall where it rises
+    packed = keys.astype(np.int64) << 32
+    packed |= np.arange(len(scores))
+    packed.sort()
+    packed &= 0xFFFFFFFF
+    return packed.astype(np.intp, copy=False)
 
 
 def _mass_below(counts: Rows, sums: Vector | None) -> Vector:
@@ -87,8 +107,7 @@ def _mass_below(counts: Rows, sums: Vector | None) -> Vector:
     return counts.astype(np.float64) if sums is None else sums[counts]
 
 
-def _mass_not_above(values: Vector, asked: Vector, masses: Vector | None) -> Vector:
-    """For each score asked, the mass of the values that are not above it."""
-    order = np.argsort(values)
-    sums = None if masses is None else np.append(0.0, np.cumsum(masses[order]))
-    return _mass_below(np.searchsorted(values[order], asked, side="right"), sums)
+def _mass_not_above(asked: Vector, ordered: Vector, masses: Vector | None) -> Vector:
+    """For each score asked, the mass of the ordered scores that are not above it."""
+    sums = None if masses is None else np.append(0.0, np.cumsum(masses))
+    return _mass_below(np.searchsorted(ordered, asked, side="right"), sums)
