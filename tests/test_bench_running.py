@@ -232,3 +232,17 @@ def test_only_what_is_done_counts_as_done(tmp_path: Path, capsys: pytest.Capture
     assert "another bench is at it" in said[0]
     assert f"0 runs done, 1 failed, {len(plans) - 1} left" in said[1]
     assert f"1 runs done, 1 failed, {len(plans) - 2} left" in said[2]
+
+
+def test_runs_are_attempted_in_the_order_given(tmp_path: Path) -> None:
+    plans = plans_of("controls", "smoke")
+    started: list[str] = []
+
+    def attempts(asked: Sequence[Plan], place: Place) -> Generator[Answer]:
+        for plan in asked:  # lazily, as joblib takes them
+            started.append(plan.name)
+            yield Answer(plan, reason="failed", message="not meant to run")
+
+    pool = Pool(1, attempts, lambda loaders, data: {})
+    list(running._persistently(plans, Place(tmp_path, tmp_path), pool))
+    assert started == [plan.name for plan in plans]

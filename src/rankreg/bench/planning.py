@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +73,11 @@ def plans_of(name: str, preset: str, *, splits: int | None = None, only: Sequenc
         for loss in losses
         for arm in arms
     ]
+
+
+def unique(plans: Iterable[Plan]) -> list[Plan]:
+    """Each run once: experiments share them."""
+    return list({plan.name: plan for plan in plans}.values())
 
 
 def plan_run(preset: str, data: str, loss: str, arm: str, split: int) -> Plan:

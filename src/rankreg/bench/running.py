@@ -1,13 +1,13 @@
 """The runs of a grid, side by side on this machine's cores or on a cluster; finished ones are never repeated."""
 
-import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rankreg.bench.planning import Plan
+from rankreg._cores import cores
+from rankreg.bench.planning import Plan, unique
 from rankreg.bench.records import Records
 from rankreg.bench.workers import Answer, Place, Pool, local_pool
 
@@ -53,16 +53,6 @@ def run_all(
     return ledger.summary
 
 
-def unique(plans: Iterable[Plan]) -> list[Plan]:
-    """Each run once: experiments share them."""
-    return list({plan.name: plan for plan in plans}.values())
-
-
-def cores() -> int:
-    """The cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 @contextmanager
 def _pool(on: Backend, workers: int, address: str | None) -> Iterator[Pool]:
     if on == "loky":
@@ -83,7 +73,7 @@ def _persistently(plans: Sequence[Plan], place: Place, pool: Pool) -> Generator[
     while left:
         alone = deaths >= DEATHS  # loky ends all workers with the one that died: who was the reason?
         try:
-            with closing(pool.attempts(left[:1] if alone else left, place)) as answers:
+            with closing(pool.attempts(left[:1] if alone else left[:], place)) as answers:  # left changes meanwhile
                 for answer in answers:
                     left.remove(answer.plan)
                     deaths = 0

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rankreg._cores import cores
 from rankreg.bench.grids import DATA, EXPERIMENTS
-from rankreg.bench.planning import Plan, plans_of
+from rankreg.bench.planning import Plan, plans_of, unique
 from rankreg.bench.presets import PRESETS
 from rankreg.bench.records import Records
-from rankreg.bench.running import cores, unique
 
 if TYPE_CHECKING:
     from rich.table import Table

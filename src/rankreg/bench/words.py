@@ -9,10 +9,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from rankreg.bench.grids import EXPERIMENTS
-from rankreg.bench.planning import Plan, plans_of
+from rankreg.bench.planning import Plan, plans_of, unique
 from rankreg.bench.presets import PRESETS
 from rankreg.bench.records import Records
-from rankreg.bench.running import Summary, unique
+from rankreg.bench.running import Summary
 from rankreg.bench.verifying import Verification
 
 

@@ -1,12 +1,12 @@
 """The demo's runs: four methods on the same splits; finished ones are not repeated."""
 
 import multiprocessing
-import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+from rankreg._cores import cores
 from rankreg.datasets._progress import progress_bar
 from rankreg.scores import Scores
 
@@ -40,9 +40,9 @@ def run_all(
     """Every arm's test scores, one per split; what is not there yet is trained, one process per core."""
     todo = [(name, split) for name in arms for split in range(splits)]
     pending = [(n, s) for n, s in todo if not (ARMS[n].folder(home, s) / "finished.json").exists()]
-    cores = workers or min(_cores(), len(pending) or 1)
-    if cores > 1:
-        _run_in_processes(home, pending, cores)
+    count = workers or min(cores(), len(pending) or 1)
+    if count > 1:
+        _run_in_processes(home, pending, count)
     else:
         _run_here(home, pending)
     return {name: [one_run(home, name, split) for split in range(splits)] for name in arms}
@@ -98,7 +98,3 @@ def _one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
