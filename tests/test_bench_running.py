@@ -243,6 +243,6 @@ def test_runs_are_attempted_in_the_order_given(tmp_path: Path) -> None:
             started.append(plan.name)
             yield Answer(plan, reason="failed", message="not meant to run")
 
-    pool = Pool(1, attempts, lambda loaders, data: {})
+    pool = Pool(attempts, lambda loaders, data: {})
     list(running._persistently(plans, Place(tmp_path, tmp_path), pool))
     assert started == [plan.name for plan in plans]
