@@ -6,7 +6,15 @@ from importlib import import_module
 import torch
 from rich.console import Console
 
-TABLES = ("ranking_speed", "step_speed", "metrics_speed", "certify_speed", "train_speed", "bench_overhead")
+TABLES = (
+    "ranking_speed",
+    "step_speed",
+    "metrics_speed",
+    "certify_speed",
+    "train_speed",
+    "bench_overhead",
+    "footprint",
+)
 
 
 def main() -> None:
