@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -168,3 +169,11 @@ def test_mammography_is_learned(made: Any) -> None:
     scores = cross_val_predict(made(trees), inputs, labels, cv=folds, method="decision_function")
     assert auc(labels, scores) > 0.9
     assert fpr_at_tpr(labels, scores, 0.8) < 0.2
+
+
+@pytest.mark.slow
+def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parents[1] / "examples/boosting_lightgbm.py"
+    found = runpy.run_path(str(path))["main"](rows=3000)
+    assert all(0 <= rate < 60 for rate in found.values())
+    assert "FPR@90" in capsys.readouterr().out

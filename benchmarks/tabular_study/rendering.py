@@ -76,12 +76,30 @@ def page(folder: Path) -> str:
     if not found:
         raise ValueError(f"no records in {folder}: `python -m benchmarks.tabular_study run` makes them")
     values = {key: numbers(record) for key, record in found.items()}
-    parts = [Path(__file__).with_name("page.md").read_text(encoding="utf-8"), _differences(values)]
+    text = Path(__file__).with_name("page.md").read_text(encoding="utf-8")
+    parts = [text.replace("SUMMARY", _summary(values)), _differences(values)]
     for table in TABLES:
         records = [record for (name, _), record in found.items() if name == table]
         if records:
             parts.append(_table(table, records[0], values))
     return "\n".join(parts)
+
+
+def _summary(values: dict[tuple[str, str], Numbers]) -> str:
+    """How many of the differences of each RankReg method from its base leave zero outside of their interval."""
+    sentences = []
+    for ours, other in (pair for pair in PAIRS if pair[0].startswith(pair[1])):
+        tables = [table for table in TABLES if (table, ours) in values and (table, other) in values]
+        changes = [interval(values[table, ours] - values[table, other]) for table in tables]
+        if changes:
+            middle, half = (np.array(part) * [1, 1, 1, -1] for part in zip(*changes, strict=True))  # less is better
+            better = np.count_nonzero(middle < -np.abs(half))
+            worse = np.count_nonzero(middle > np.abs(half))
+            sentences.append(
+                f"{ours} less {other}: {middle.size} differences (four numbers, {len(tables)} tables), of which"
+                f" {better} are better and {worse} worse by more than their interval."
+            )
+    return "\n".join(f"- {sentence}" for sentence in sentences)
 
 
 def _table(table: str, record: dict[str, Any], values: dict[tuple[str, str], Numbers]) -> str:
