@@ -13,6 +13,7 @@ TABLES = (
     "certify_speed",
     "train_speed",
     "bench_overhead",
+    "boosting_speed",
     "footprint",
 )
 
