@@ -136,6 +136,17 @@ def test_an_arm_has_its_mean_solid_its_interval_its_ensemble_hollow_and_the_pape
     assert found["|"].tolist() == [31.9]
 
 
+def test_arms_have_the_papers_names_where_it_names_all_and_ours_elsewhere(tmp_path: Path) -> None:
+    expected = {
+        "buffer-policy": ["dequeue-max", "fifo", "dequeue-min"],
+        "multiclass": ["base loss", "+ ALM", "+ buffer", "+ RankReg"],
+    }
+    for name, labels in expected.items():
+        record(tmp_path, plans_of(name, "compact", splits=1))
+        chart = figure_of(choose(name, tmp_path, splits=1)).axes[0]
+        assert [label.get_text() for label in chart.get_yticklabels()] == labels
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_a_figure_small_enough_to_commit(tmp_path: Path, run: Run, name: str) -> None:
     several = len(EXPERIMENTS[name].losses) > 1
@@ -214,6 +225,7 @@ def test_a_figure_that_cannot_be_written_leaves_the_old_file(
         (["label-noise", "--loss", "ldam"], "--loss is for roc"),
         (["rok"], "did you mean 'roc'?"),
         (["roc", "--test", "offical"], "did you mean 'official'?"),
+        (["tuning", "--test", "official"], "never on a test set"),
         (["roc", "--out", "roc.gif"], "must end in .png, .svg, .pdf"),
         (["roc", "--out", "nowhere/roc.png"], "nowhere is not a folder"),
     ],

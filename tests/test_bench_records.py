@@ -111,6 +111,43 @@ def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
             Records.read_file(path)
 
 
+def test_a_damaged_file_is_named_with_what_to_do_and_running_again_mends_it(tmp_path: Path) -> None:
+    records, plan = Records(tmp_path), plan_run("smoke", "cifar10-100", "bce", "base", 0)
+    scores = Scores(np.arange(500), np.arange(500) % 2, np.random.default_rng(0).normal(size=500))
+    outcome = Outcome({"hash": plan.hash}, {"test": scores})
+    records.write(plan, outcome)
+    record = tmp_path / f"{plan.name}.json"
+    values, (samples,) = record.with_suffix(".npz"), (tmp_path / "samples").iterdir()
+    for path, removed in ((values, [record]), (samples, [samples, record])):
+        whole = path.read_bytes()
+        cut = len(whole) // 2
+        inflated = whole.replace(whole[80:90], b"\xff" * 10)  # no longer what zlib wrote
+        for content in (b"", b"no archive", whole[:cut], whole[cut:], inflated, None):
+            path.unlink() if content is None else path.write_bytes(content)
+            with pytest.raises(ValueError, match=r"is missing or damaged \(.*delete .*run again") as found:
+                records.by_part(plan)
+            assert all(str(one) in str(found.value) for one in removed)
+            for one in removed:
+                one.unlink(missing_ok=True)
+            records.write(plan, outcome)
+            np.testing.assert_array_equal(records.scores(plan, "test").values, compact(scores.values))
+    record.write_text(json.dumps({"format": 1}))
+    with pytest.raises(ValueError, match="names no samples; delete it"):
+        records.by_part(plan)
+
+
+def test_a_record_names_the_commit_that_its_process_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits = iter("ab")
+    monkeypatch.setattr(training, "provenance", lambda: {"commit": next(commits)})
+    training._own_provenance.cache_clear()
+    plans = [plan_run("smoke", "cifar10-100", "bce", "base", split) for split in range(2)]
+    found = [training.perform(plan, tmp_path / str(plan.split), None).record["commit"] for plan in plans]
+    training._own_provenance.cache_clear()
+    assert found == ["a", "a"]
+
+
 def git(folder: Path, *arguments: str) -> str:
     command = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C", str(folder), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

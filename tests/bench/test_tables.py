@@ -1,8 +1,7 @@
-"""Tables, comparisons and status, as the command line shows them."""
+"""Tables and comparisons, as the command line shows them."""
 
 import csv
 import io
-import json
 import os
 import re
 import subprocess
@@ -12,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from rankreg.bench.asking import Asked
+from rankreg.bench.gains import Gain
 from rankreg.bench.grids import TUNING
 from rankreg.bench.pages import Block, Entry, Number, Page, Row
-from rankreg.bench.planning import plan_run, plans_of
+from rankreg.bench.planning import plan_run
 from rankreg.bench.rendering import rendered
-from rankreg.bench.status import status_of
 from rankreg.bench.tables import Sheet, pages_of
-from rankreg.bench.wording import measure_title, plain, signed, verdict
+from rankreg.bench.wording import gain_limits, limits, measure_title, plain, signed, verdict
 from rankreg.operating.repeats import Estimate
 from tests.bench.handmade import write, write_all
 from tests.conftest import Run
@@ -116,6 +115,8 @@ def test_a_verdict_is_what_the_interval_allows() -> None:
 
 def test_numbers_are_written_with_a_real_minus_and_no_negative_zero() -> None:
     assert (plain(-0.04), plain(-1.25), signed(2.0), signed(-2.0)) == ("0.0", "−1.2", "+2.0", "−2.0")
+    assert limits(Estimate(24.8, -0.2, 49.8)) == "(0 to 50)"
+    assert gain_limits(Gain(2.0, -0.3, 4.3, ())) == "[0 to 4]"
     assert [measure_title(m) for m in ("fpr@98", "auc", "error@80tpr")] == ["FPR@98", "AUC", "error@80"]
 
 
@@ -159,6 +160,17 @@ def test_csv_holds_every_number_once(table: Run) -> None:
     assert all(row["splits"] == "3" for row in rows if row["kind"] == "single")
 
 
+def test_csv_names_the_losses_of_a_mean_over_some_of_them(tmp_path: Path) -> None:
+    write_all(tmp_path, "cifar100-100", splits=2, only=LOSSES)
+    names = {}
+    for only in ((), LOSSES, ("bce",)):
+        (page,) = pages_of(Asked("cifar100-100", "compact", tmp_path, 2, only), "official")
+        pooled = [number for number in page.numbers if " " in number.arm]
+        names[only] = {number.loss for number in pooled}
+        assert {number.kind for number in pooled} >= {"difference", "ensemble gain", "single gain"}
+    assert names == {(): {"bce ldam"}, LOSSES: {"all"}, ("bce",): {"bce"}}
+
+
 def test_markdown_rows_have_as_many_cells_as_their_head(table: Run) -> None:
     _, out, _ = table("table", "cifar100-100", *ONLY, "--format", "markdown")
     for block in re.findall(r"(?:^\|.*\n)+", out, flags=re.MULTILINE):
@@ -166,10 +178,10 @@ def test_markdown_rows_have_as_many_cells_as_their_head(table: Run) -> None:
 
 
 def test_latex_escapes_what_it_would_take_for_commands() -> None:
-    rows = (Row("a_b & 50 %", (Entry("−1.0", "[1–2]", best=True), Entry("[3–4]"))),)
+    rows = (Row("a_b & 50 %", (Entry("−1.0", "[1–2]", best=True), Entry("^3"))),)
     page = Page("t", (Block("b", ("", "FPR@98", "γ"), rows),), ("100 % sure",))
     text = rendered([page], "latex")
-    assert r"a\_b \& 50 \% & \underline{$-$1.0} [1--2] & {[3--4]} \\" in text
+    assert r"a\_b \& 50 \% & \underline{$-$1.0} [1--2] & \textasciicircum{}3 \\" in text
     assert r"& $\gamma$ \\" in text
     assert all(line.startswith("%") for line in text.splitlines() if "sure" in line)
 
@@ -222,6 +234,7 @@ def test_a_comparison_the_other_way_round_has_the_opposite_sign(table: Run) -> N
     [
         (("table", "cifar100-10"), "did you mean 'cifar100-100'"),
         (("table", "cifar100-100", "--format", "html"), "unknown format 'html'"),
+        (("table", "cifar100-100", "--out", "table.pdf"), "unknown ending of --out '.pdf'"),
         (("table", "cifar100-100", "--test", "train"), "unknown test set 'train'"),
         (("table", "cifar100-100", "--preset", "large"), "unknown preset 'large'"),
         (("table", "cifar100-100", "--only", "focal"), "unknown part of cifar100-100 'focal'"),
@@ -236,41 +249,6 @@ def test_what_cannot_be_shown_is_a_message(table: Run, words: tuple[str, ...], m
     status, out, error = table(*words)
     assert (status, out) == (2, "")
     assert message in " ".join(error.split())
-
-
-def test_status_counts_runs_and_reckons_the_time_left(run: Run, tmp_path: Path) -> None:
-    plans = plans_of("buffer-policy", "compact")
-    home = tmp_path / "records"
-    for plan in plans[:4]:
-        write(home, plan, seconds=100)
-    found = status_of(home, workers=2)
-    (one,) = [one for one in found.standings if one.experiment == "buffer-policy"]
-    assert (one.done, one.total, one.seconds) == (4, len(plans), 100.0)
-    assert one.hours == pytest.approx((len(plans) - 4) * 100 / 2 / 3600)
-    assert found.size == sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
-    status, out, _ = run("bench", "status")
-    assert status == 0
-    assert f"4/{len(plans)}" in out
-    assert "of 20 MB" in out
-
-
-def test_status_names_damaged_records_and_those_of_changed_settings(run: Run, tmp_path: Path) -> None:
-    home = tmp_path / "records"
-    plan = plan_run("compact", "cifar100-100", "bce", "base", 0)
-    write(home, plan)
-    path = home / f"{plan.name}.json"
-    record = json.loads(path.read_text())
-    path.with_name("bce-base-1-00000000.json").write_text(json.dumps(record))
-    path.with_name("bce-base-2-00000000.json").write_text("{")
-    _, out, _ = run("bench", "status")
-    assert "1 records are of runs that no experiment has any longer" in out
-    assert re.search(r"damaged: .*bce-base-2-00000000.json", out)
-
-
-def test_status_of_nothing_says_how_to_begin(run: Run) -> None:
-    status, out, _ = run("bench", "status")
-    assert status == 0
-    assert "begin with: rankreg bench run" in out
 
 
 @pytest.mark.parametrize(

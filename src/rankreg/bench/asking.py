@@ -48,13 +48,14 @@ class Asked:
         """The grid on each test set that the experiment is judged on, or on the one that is named."""
         plans = self.plans
         runs = read_runs(plans, self.folder)
-        tests = self._tests(test)
+        tests = self.tests(test)
         found = [grid for one in (tests if runs else tests[:1]) if (grid := grid_of(plans, runs, one)) is not None]
         if not found:
             raise ValueError(f"no recorded run of {self.name} was scored on the {tests[0]} test set")
         return found
 
-    def _tests(self, test: str | None) -> Sequence[TestSet]:
+    def tests(self, test: str | None = None) -> Sequence[TestSet]:
+        """The test sets that it is judged on, or the one that is named, if it may be shown there."""
         judged_on = self.experiment.judged_on
         allowed: tuple[TestSet, ...] = judged_on if judged_on == ("tuning",) else (*judged_on, "tuning")
         if test is None:

@@ -1,7 +1,6 @@
 """The bench's charts, from plain numbers: matplotlib without pyplot, so nothing is kept between two of them."""
 
 import io
-import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from rankreg.bench.records import write_whole
 from rankreg.metrics import Roc
 from rankreg.operating.repeats import Estimate
 
@@ -204,12 +204,7 @@ def save(figure: "Figure", path: Path) -> None:
     figure.savefig(content, format=suffix[1:], dpi=130, metadata=metadata)
     if suffix == ".png":
         content = _fewer_colors(content)
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
-    try:
-        unfinished.write_bytes(content.getvalue())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(path, content.getvalue())
 
 
 def _fewer_colors(content: io.BytesIO) -> io.BytesIO:

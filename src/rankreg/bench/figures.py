@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from rankreg._names import look_up
 from rankreg.bench import drawing
+from rankreg.bench.asking import Asked
 from rankreg.bench.drawing import Curves, Mark, Panel, RocPanel, Series, Words
-from rankreg.bench.grids import ARMS, DATA, LOSSES, Experiment, TestSet
+from rankreg.bench.grids import ARMS, DATA, LOSSES, Experiment
 from rankreg.bench.measures import names_of
-from rankreg.bench.planning import experiment_of, plan_run, plans_of
+from rankreg.bench.planning import plan_run
 from rankreg.bench.published import noise_of, published_values
-from rankreg.bench.results import PARTS, Grid, Key, grid_of, read_runs
+from rankreg.bench.results import Grid, Key, grid_of, read_runs
 from rankreg.ensemble import mean_scores
 from rankreg.metrics import roc
 from rankreg.operating.repeats import mean_of
@@ -73,9 +74,8 @@ def choose(
     test: "official", "extended" or "tuning"; by default the first that the experiment is judged on. loss: ROC
     curves of runs with that base loss; they are those of the main tables.
     """
-    experiment = experiment_of(name)
-    place: TestSet = look_up({known: known for known in PARTS}, test or experiment.judged_on[0], "test set")
-    plans = plans_of(name, preset, splits=splits, only=only)
+    asked = Asked(name, preset, records, splits, tuple(only))
+    experiment, place, plans = asked.experiment, asked.tests(test)[0], asked.plans
     missing = f"rankreg bench run {name} --preset {preset}" + "".join(f" --only {word}" for word in only)
     if loss is not None:
         if name != "roc":
@@ -172,11 +172,12 @@ def _over_sizes(chosen: Chosen) -> "Figure":
 
 
 def _by_arm(chosen: Chosen) -> "Figure":
-    """Rows are losses with a colour for each arm, or arms where there is one loss."""
+    """Rows are losses with a colour for each arm; with one loss, arms, by the paper's names if it has all."""
     data_sets, losses, arms = (chosen.names(place) for place in range(3))
     measure = names_of(DATA[data_sets[0]])[1]
     by_loss = len(losses) > 1
-    rows = losses if by_loss else [chosen.experiment.arms[arm] or ARMS[arm].title for arm in arms]
+    papers = chosen.experiment.arms
+    rows = losses if by_loss else [(all(papers.values()) and papers[arm]) or ARMS[arm].title for arm in arms]
     panels = []
     for data in data_sets:
         series = []
@@ -205,4 +206,4 @@ def _caption(chosen: Chosen, published: str) -> str:
 def _where(chosen: Chosen) -> str:
     losses = chosen.names(1)
     base = f" Base loss {losses[0]}." if len(losses) == 1 else ""
-    return f"{chosen.splits()}, preset {chosen.preset}, {chosen.grid.test} test set.".capitalize() + base
+    return f"{chosen.splits()}, preset {chosen.preset}, {chosen.grid.test} test set.{base}"

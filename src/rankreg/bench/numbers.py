@@ -25,11 +25,16 @@ def cell_numbers(
             yield replace(number, kind="deviation", value=deviation, published=None)
 
 
+def pooled_name(used: Sequence[str], losses: Sequence[str]) -> str:
+    """Of which losses a number is the mean: "all" of several, or their names."""
+    return "all" if len(used) == len(losses) > 1 else " ".join(used)
+
+
 def difference_numbers(
     experiment: str, grid: Grid, data: str, losses: Sequence[str], paired: Paired
 ) -> Iterator[Number]:
     """A contrast's mean difference, what it could have detected, and its p-value."""
-    arm, loss = f"{paired.first} minus {paired.second}", paired.losses[0] if len(losses) == 1 else "all"
+    arm, loss = f"{paired.first} minus {paired.second}", pooled_name(paired.losses, losses)
     for measure in paired.values:
         found, count = paired.estimate(measure), len(paired.splits)
         number = Number(experiment, data, grid.test, loss, arm, measure, "difference", found.mean, splits=count)

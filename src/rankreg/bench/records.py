@@ -7,7 +7,9 @@ import hashlib
 import io
 import json
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +24,7 @@ from rankreg.bench.planning import Plan
 from rankreg.scores import Scores
 
 FORMAT = 1
+DAMAGE = (ValueError, KeyError, TypeError, EOFError, RuntimeError, BadZipFile, zlib.error)  # what np.load may raise
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,20 +73,17 @@ class Records:
 
     def by_part(self, plan: Plan) -> dict[str, Scores]:
         """All scores of a run."""
-        path = self._path(plan, ".npz")
-        samples = self.folder / "samples" / f"{self.read(plan)['samples']}.npz"
-        try:
-            values, known = _arrays(path), _remembered(samples, samples.stat().st_mtime_ns)
+        record, path, digest = self._path(plan, ".json"), self._path(plan, ".npz"), self.read(plan).get("samples")
+        if not isinstance(digest, str):
+            raise ValueError(f"{record} is damaged: it names no samples; delete it and run again")
+        samples = self.folder / "samples" / f"{digest}.npz"
+        with _readable(samples, f"delete it and {record}"):  # any run on these samples writes them anew
+            known = _remembered(samples, samples.stat().st_mtime_ns)
+        with _readable(path, f"delete {record}"):
             return {
-                part: Scores(known[f"{part}-ids"], known[f"{part}-labels"], array) for part, array in values.items()
+                part: Scores(known[f"{part}-ids"], known[f"{part}-labels"], array)
+                for part, array in _arrays(path).items()
             }
-        except (ValueError, KeyError, EOFError, BadZipFile) as error:
-            raise ValueError(f"{path} or {samples} is damaged: {error}") from error
-
-    def parts(self, plan: Plan) -> list[str]:
-        """Which parts a run was scored on."""
-        with np.load(self._path(plan, ".npz"), allow_pickle=False) as values:
-            return list(values.files)
 
     def files(self) -> Iterator[Path]:
         """Every record there is, of any experiment and preset."""
@@ -129,8 +129,19 @@ def joined(parts: Sequence[Scores]) -> Scores:
     )
 
 
+@contextmanager
+def _readable(path: Path, remedy: str) -> Iterator[None]:
+    """What goes wrong inside is the file's fault, and can be mended."""
+    try:
+        yield
+    except (FileNotFoundError, *DAMAGE) as error:
+        raise ValueError(
+            f"{path} is missing or damaged ({error}): restore it, or {remedy} and run again"
+        ) from error
+
+
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 
 

@@ -152,10 +152,7 @@ def latex(text: str) -> str:
 
 def _latex_entry(entry: Entry) -> str:
     value = f"\\underline{{{latex(entry.value)}}}" if entry.best else latex(entry.value)
-    rest = latex(entry.rest)
-    if value.startswith("["):
-        value = f"{{{value}}}"  # after a line's end, LaTeX would take it for a distance
-    return f"{value} {rest}".strip()
+    return f"{value} {latex(entry.rest)}".strip()
 
 
 def as_csv(pages: Sequence[Page]) -> str:

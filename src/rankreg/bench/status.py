@@ -101,8 +101,10 @@ def _seconds(folder: Path) -> tuple[dict[str, float], list[str]]:
         try:
             record = Records.read_file(path)
             found[path.relative_to(folder).with_suffix("").as_posix()] = float(record["seconds"]["total"])
-        except (ValueError, KeyError, TypeError) as error:
-            damaged.append(f"{path}: {error}")
+        except (KeyError, TypeError):
+            damaged.append(f"{path} does not say how long the run took")
+        except ValueError as error:
+            damaged.append(str(error))
     return found, damaged
 
 

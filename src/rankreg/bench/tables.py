@@ -8,7 +8,7 @@ from rankreg.bench.asking import Asked
 from rankreg.bench.gains import Gain, ensemble_gains
 from rankreg.bench.grids import ARMS, DATA
 from rankreg.bench.noise import noise_page
-from rankreg.bench.numbers import cell_numbers, difference_numbers
+from rankreg.bench.numbers import cell_numbers, difference_numbers, pooled_name
 from rankreg.bench.pages import Block, Entry, Number, Page, Row
 from rankreg.bench.published import higher_is_better, published_gain, published_values, ranking_arm
 from rankreg.bench.results import Cell, Grid, Key
@@ -177,13 +177,15 @@ class Sheet:
             arm, over = f"{self.ranking} over {second}", self._pair(self.ranking, second)
             for measure in self.measures:
                 gain, printed = gains.get(measure), self._published_gain(others, gains, measure)
-                place = (name, self.data, grid.test, "all", arm, measure)
+                place = (name, self.data, grid.test)
                 if gain is not None:
+                    row = (*place, pooled_name(gain.losses, self.losses), arm, measure, "ensemble gain")
                     splits = len(self.grid.cells[self.data, gain.losses[0], self.ranking].splits)
-                    yield Number(*place, "ensemble gain", gain.value, gain.low, gain.high, splits, printed)
+                    yield Number(*row, gain.value, gain.low, gain.high, splits, printed)
                 if over is not None:
+                    row = (*place, pooled_name(over.losses, self.losses), arm, measure, "single gain")
                     found, count = self._gain_estimate(over, measure), len(over.splits)
-                    yield Number(*place, "single gain", found.mean, found.low, found.high, count, printed)
+                    yield Number(*row, found.mean, found.low, found.high, count, printed)
 
     def _head(self) -> tuple[str, ...]:
         return ("", *map(measure_title, self.measures), "splits")

@@ -5,6 +5,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
     from rankreg.train import TrainConfig, train
 
     torch.set_num_threads(1)  # many small runs side by side
+    made_by = _own_provenance()
     start = time.perf_counter()
     where = () if plan.loader in OWN_FILES else (data_dir,)
     splits = load(plan.loader, *where, **plan.settings)
@@ -70,7 +72,7 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
             "training": round(training, 2),
         },
         "resumed": resumed,
-        **provenance(),
+        **made_by,
         "critical": splits.critical,
         "best_epoch": run.best_epoch,
         "validation_auc": [round(epoch["validation"]["auc"], 4) for epoch in run.history],
@@ -87,6 +89,12 @@ def provenance() -> dict[str, Any]:
         "versions": {name: version(name) for name in PACKAGES} | {"python": platform.python_version()},
         "machine": f"{platform.system()} {platform.machine()}",
     }
+
+
+@cache
+def _own_provenance() -> dict[str, Any]:
+    """That of the code in this process: what is committed while a worker is at it is not what it runs."""
+    return provenance()
 
 
 def _measures(plan: Plan, scores: dict[str, Scores], critical: int) -> dict[str, dict[str, float]]:

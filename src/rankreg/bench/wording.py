@@ -55,12 +55,16 @@ def test_title(grid: Grid, data: str) -> str:
 
 def plain(value: float) -> str:
     """One decimal, with a real minus."""
-    return f"{value:.1f}".replace("-0.0", "0.0").replace("-", "−")
+    return _digits(value, 1)
+
+
+def _digits(value: float, count: int) -> str:
+    return f"{value:z.{count}f}".replace("-", "−")  # z: no negative zero
 
 
 def short(value: float, reach: float) -> str:
     """Without decimals where the interval is too wide for them to mean anything."""
-    return plain(value) if reach < 20 else f"{value:.0f}".replace("-", "−")
+    return plain(value) if reach < 20 else _digits(value, 0)
 
 
 def signed(value: float) -> str:
@@ -78,7 +82,7 @@ def bracket(interval: Interval) -> str:
 def gain_limits(gain: Gain) -> str:
     """The interval of a gain, which may be a loss."""
     digits = 0 if gain.high - gain.low >= 3 else 1
-    low, high = (f"{end:.{digits}f}".replace("-", "−") for end in (gain.low, gain.high))
+    low, high = (_digits(end, digits) for end in (gain.low, gain.high))
     return f"[{low} to {high}]" if gain.low < 0 else f"[{low}–{high}]"
 
 

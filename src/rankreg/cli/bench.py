@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 bench = typer.Typer(
     help="Regenerate the paper's tables and figures beside the published numbers: list, run, status, table, figure,"
-    " compare.",
+    " compare, verify.",
     no_args_is_help=True,
 )
 
@@ -36,7 +36,7 @@ FORMAT = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="text, markdown, csv or latex (default: by the ending of --out, else text).",
+        help="text, markdown, csv or latex (default: by the ending of --out; text without one).",
         show_default=False,
     ),
 ]
@@ -186,9 +186,11 @@ def _show(pages: "Sequence[Page]", style: str | None, out: Path | None) -> None:
     """On the terminal, or in a file whose ending names the format."""
     from rich.console import Console
 
+    from rankreg._names import look_up
     from rankreg.bench.rendering import ENDINGS, print_pages, rendered, write
 
-    style = style or (ENDINGS.get(out.suffix.lower(), "text") if out else "text")
+    if style is None:
+        style = look_up(ENDINGS, out.suffix.lower(), "ending of --out") if out and out.suffix else "text"
     console = Console(highlight=False)
     if out is not None:
         write(out, rendered(pages, style))
