@@ -165,6 +165,26 @@ def test_only_splits_that_both_arms_have_are_compared(tmp_path: Path) -> None:
     assert ensemble_gains(grid, NAME, ["bce"], "rankreg", ("buffer",)) == {}  # ensembles of different splits
 
 
+def test_splits_that_agree_to_the_digit_are_no_evidence(tmp_path: Path) -> None:
+    labels = np.repeat([1, 0], [40, 80])
+    for split, above in (
+        (0, 30),
+        (1, 7),
+    ):  # negatives above all positives: of the first arm that many, of the second 8 more
+        for arm, more in (("rankreg", 0), ("buffer", 8)):
+            values = np.concatenate([np.full(40, 0.5), np.repeat([1.0, 0.0], [above + more, 80 - above - more])])
+            scores = {"test": Scores(np.arange(120), labels, values)}
+            Records(tmp_path).write(plan_run("compact", NAME, "bce", arm, split), Outcome({}, scores))
+    (grid,) = Asked(NAME, "compact", tmp_path).grids("official")
+    found = pair(grid, NAME, ["bce"], "rankreg", "buffer")
+    assert found is not None
+    assert found.values["fpr@95"] == (-10.0, -10.0)
+    assert (found.p_value("fpr@95"), found.detectable("fpr@95")) == (None, None)
+    same = pair(grid, NAME, ["bce"], "rankreg", "rankreg")
+    assert same is not None
+    assert same.p_value("auc") == 1.0
+
+
 def test_the_interval_of_an_error_at_a_tpr_is_a_bootstrap_over_classes() -> None:
     data, random = DATA["cifar10-lt-100"], np.random.default_rng(0)
     labels = np.arange(600) % 10

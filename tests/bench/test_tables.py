@@ -111,6 +111,7 @@ def test_a_verdict_is_what_the_interval_allows() -> None:
     assert verdict(Estimate(1.5, 1.0, 2.0)) == "higher"
     assert verdict(Estimate(-1.5, None, None)) == "no interval"
     assert verdict(Estimate(0.0, 0.0, 0.0)) == "identical"
+    assert verdict(Estimate(-1.5, -1.5, -1.5)) == "no spread"
 
 
 def test_numbers_are_written_with_a_real_minus_and_no_negative_zero() -> None:

@@ -37,8 +37,9 @@ class Paired:
         return detectable(self.values[measure])
 
     def p_value(self, measure: str) -> float | None:
-        """Student's, two-sided."""
-        return p_value(self.values[measure])
+        """Student's, two-sided; None where all splits happen to have one and the same difference."""
+        values = self.values[measure]
+        return None if np.ptp(values) == 0 and values[0] != 0 else p_value(values)
 
 
 def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) -> Paired | None:
@@ -61,7 +62,9 @@ def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) 
                 [grid.cells[data, loss, arm].singles[split][measure] for split in splits] for arm in arms
             )
             rows.append(np.subtract(ours, _better(others, measure)))
-        values[measure] = tuple(float(value) for value in np.mean(rows, axis=0))
+        values[measure] = tuple(
+            float(value) for value in np.mean(rows, axis=0).round(6)
+        )  # no spread but a real one
     return Paired(first, second, used, tuple(splits), values)
 
 

@@ -100,10 +100,10 @@ def limits(estimate: Estimate) -> str:
 
 def verdict(estimate: Estimate) -> str:
     """What the interval allows to say."""
-    if estimate.low is None:
+    if estimate.reach is None:
         return "no interval"
-    if estimate.low == estimate.high == 0:
-        return "identical"
+    if estimate.reach < 1e-9:  # a few splits that agree to the digit are no certainty
+        return "no spread" if estimate.mean else "identical"
     if not estimate.excludes_zero:
         return "not told apart"
     return "lower" if estimate.mean < 0 else "higher"
