@@ -16,6 +16,7 @@ from rankreg.operating.repeats import Estimate, detectable, mean_of, p_value
 
 BETTER = "better of base and ALM"
 OTHERS = ("base", "alm")
+ROUNDING = 0.0021  # measures have three decimals: equal differences may seem to be so much apart
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,10 @@ def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) 
                 [grid.cells[data, loss, arm].singles[split][measure] for split in splits] for arm in arms
             )
             rows.append(np.subtract(ours, _better(others, measure)))
-        values[measure] = tuple(
-            float(value) for value in np.mean(rows, axis=0).round(6)
-        )  # no spread but a real one
+        found = np.mean(rows, axis=0)
+        if np.ptp(found) <= ROUNDING:
+            found[:] = found[0]
+        values[measure] = tuple(float(value) for value in found)
     return Paired(first, second, used, tuple(splits), values)
 
 
