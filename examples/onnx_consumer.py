@@ -13,16 +13,23 @@ from typing import Any
 import numpy as np
 from onnxruntime import InferenceSession
 
+WORDS = {"": "nan", "na": "nan", "n/a": "nan", "null": "nan", "true": "1", "false": "0"}
+
+
+def number(cell: str) -> float:
+    """A cell of a column of numbers: gaps and truth values are words."""
+    return float(WORDS.get(cell.lower(), cell))
+
 
 def score_table(model: str, table: str) -> tuple[Any, ...]:
     """Ten lines: scores and alarms of every row of a CSV file with a header line."""
     session = InferenceSession(model)
     inputs = json.loads(session.get_modelmeta().custom_metadata_map["inputs"])
-    with Path(table).open(newline="", encoding="utf-8") as file:
+    with Path(table).open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
     feeds: dict[str, Any] = {}
     if "numbers" in inputs:
-        feeds["numbers"] = np.array([[float(row[name] or "nan") for name in inputs["numbers"]] for row in rows])
+        feeds["numbers"] = np.array([[number(row[name]) for name in inputs["numbers"]] for row in rows])
     if "texts" in inputs:
         feeds["texts"] = np.array([[row[name] for name in inputs["texts"]] for row in rows], dtype=object)
     return tuple(session.run(["score", "alarm"], feeds))

@@ -175,6 +175,19 @@ def test_awkward_tables_agree_with_torch(tmp_path: Path, head: Any) -> None:
     np.testing.assert_allclose(found, ours, rtol=0, atol=1e-5)
 
 
+def test_the_consumer_reads_truth_values_gaps_and_a_spreadsheets_first_bytes_as_we_do(tmp_path: Path) -> None:
+    numeric = [
+        {"name": name, "median": 0.5, "mean": 0.25, "scale": 0.5, "may_miss": may_miss}
+        for name, may_miss in (("smokes", False), ("dose", True))
+    ]
+    shape = MLPShape(classes=2, features=3, head="score")
+    bundle = bundle_of(tmp_path / "bundle", shape, TABLE | {"numeric": numeric, "categorical": []})
+    rows = "smokes,dose\nTrue,1.5\nFalse,NA\nTrue,\nFalse,null\n"
+    (tmp_path / "rows.csv").write_text(rows, encoding="utf-8-sig")
+    made = export_onnx(bundle, tmp_path / "m.onnx")
+    same_scores(consumed(made.out, tmp_path / "rows.csv"), predicted(bundle, tmp_path / "rows.csv", tmp_path))
+
+
 def test_a_table_of_numbers_only_or_of_texts_only_has_one_input(tmp_path: Path) -> None:
     numbers = bundle_of(tmp_path / "n", MLPShape(classes=2, features=1, head="score"), TABLE | {"categorical": []})
     texts = bundle_of(tmp_path / "t", MLPShape(classes=2, features=2, head="score"), TABLE | {"numeric": []})
