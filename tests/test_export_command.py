@@ -6,19 +6,15 @@ from pathlib import Path
 import pytest
 
 from rankreg.bundle import save_bundle
-from rankreg.cli import app
-from rankreg.cli.export import register
 from rankreg.models import build_model
 from tests.conftest import Run
 from tests.test_bundle import contents
 
 
 @pytest.fixture
-def export(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def export(run: Run, tmp_path: Path) -> Run:
     """The command, in a folder that holds the folder `bundle`, threshold 0.5, uncertified."""
     save_bundle(tmp_path / "bundle", build_model(contents()["model"]), **contents())
-    monkeypatch.setattr(app, "registered_commands", [*app.registered_commands])
-    register(app)
     return lambda *arguments: run("export", *arguments)
 
 
