@@ -17,9 +17,8 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 from rankreg.estimator import RankRegClassifier
-from rankreg.estimator.settings import DEFAULTS, SMALL
-from rankreg.fit.settings import DEFAULTS as FIT_DEFAULTS
-from rankreg.fit.settings import SMALL as FIT_SMALL
+from rankreg.estimator.settings import train_config
+from rankreg.fit import settings
 from rankreg.models import MLPShape, Pixels, ResNetShape
 from rankreg.thresholding import make_fpr_at_tpr_scorer
 from rankreg.train import ALMMethod, LossSettings
@@ -191,15 +190,10 @@ def test_the_epoch_is_the_best_on_the_validation_share_and_patience_ends_the_wai
 
 
 def test_the_defaults_are_those_of_rankreg_fit() -> None:
-    for kind, ours in (("table", DEFAULTS["rows"]), ("image", DEFAULTS["images"])):
-        theirs = FIT_DEFAULTS[kind]
-        assert {name: theirs.get(name, "none") for name in ours} == ours | {
-            "optimiser": {"name": ours["optimiser"]}
-        }
-    assert FIT_SMALL == SMALL
-    model = RankRegClassifier()
-    assert FIT_DEFAULTS["table"]["model"] == {"name": "mlp", "hidden": model.hidden, "dropout": model.dropout}
-    assert FIT_DEFAULTS["table"]["schedule"] == model.schedule
+    params = RankRegClassifier().get_params()
+    for kind, side in (("table", None), ("image", 32), ("image", 64)):
+        ours = train_config(params, size=None if side is None else (side, side), seed=0)
+        assert ours == settings(kind, 0.98, size=side, seed=0, loss="bce", precision="float32")
 
 
 def test_a_described_network_is_taken_as_described() -> None:

@@ -52,6 +52,7 @@ def test_wrong_input_is_said_as_scikit_learn_says_it() -> None:
         ({"target_tpr": 0.5, "threshold": "guessed"}, "unknown threshold 'guessed'"),
         ({"target_tpr": 0.5, "threshold": "cross-validated", "folds": 1}, "folds must be a whole number"),
         ({"network": 3}, "network must be None, an MLPShape"),
+        ({"network": nn.Linear(30, 1)}, "every fit starts with a new one, got Linear"),
         ({"network": lambda shape: shape}, "must make an nn.Module"),
         ({"network": lambda shape: nn.Linear(shape[0], 1)}, r"squeeze\(1\)"),
         ({"learning_rate": 1e30, "optimiser": "sgd"}, "diverged: try a learning_rate below 1e\\+30"),

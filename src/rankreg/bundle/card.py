@@ -3,6 +3,8 @@
 import hashlib
 import json
 import math
+from importlib.metadata import PackageNotFoundError, version
+from platform import python_version
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, model_validator
@@ -13,6 +15,9 @@ from rankreg.models import MLPShape, ModelShape, ResNetShape
 FORMAT_VERSION = 1
 MOST_LAYERS = 64
 WIDEST = 65536
+# A score changes in the last digits with the batch it is computed in and with the machine. The threshold is a
+# positive's own score, so it is lowered by more than that; a lower threshold never catches less.
+SLACK = 1e-5
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 
@@ -107,6 +112,22 @@ def digest(content: dict[str, Any]) -> str:
     kept = {key: value for key, value in content.items() if key != "sha256"}
     text = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def lowered(threshold: float) -> float:
+    """A threshold of a network's scores less what these may differ by: 1e-5, or that share of it."""
+    return threshold - SLACK * max(1.0, abs(threshold))
+
+
+def versions_of(*packages: str) -> dict[str, str]:
+    """Python's version and those of the packages."""
+    found = {"python": python_version()}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # run from a source tree
+            found[package] = "unknown"
+    return found
 
 
 def finite(value: Any) -> Any:

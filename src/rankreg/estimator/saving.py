@@ -1,8 +1,6 @@
 """A fitted classifier as a bundle, and back."""
 
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from platform import python_version
 from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
@@ -10,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from rankreg.bundle import Threshold, load_bundle, save_bundle
-from rankreg.bundle.card import finite
+from rankreg.bundle.card import finite, versions_of
 from rankreg.bundle.inputs import ImageInputs, TableInputs, first_fault, read_inputs
 from rankreg.estimator.fitting import Fit
 from rankreg.estimator.inputs import Images, Rows
@@ -76,7 +74,7 @@ def save_classifier(model: Any, folder: Path) -> Path:
         training=found.config.model_dump(mode="json") | {"estimator": _own(model).model_dump(mode="json")},
         parts=parts,
         metrics={},
-        versions=_versions(),
+        versions=versions_of("rankreg", "scikit-learn", "torch", "numpy", "safetensors"),
     )
     return folder
 
@@ -173,13 +171,3 @@ def _name_features(model: Any, said: ImageInputs | TableInputs, own: Own) -> Non
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": python_version()}
-    for package in ("rankreg", "scikit-learn", "torch", "numpy", "safetensors"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:  # run from a source tree
-            found[package] = "unknown"
-    return found

@@ -5,25 +5,22 @@ from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
+from torch import nn
 
 from rankreg.models import MLPShape, ResNetShape
 from rankreg.train import TrainConfig
 from rankreg.train.config import faults
+from rankreg.train.defaults import DEFAULTS, SMALL
 
-# What None stands for: the same choices as `rankreg fit` makes.
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "rows": {"epochs": 40, "batch_size": 128, "learning_rate": 2e-3, "optimiser": "adamw", "augmentation": "none"},
-    "images": {"epochs": 30, "batch_size": 64, "learning_rate": 0.02, "optimiser": "sgd", "augmentation": "cifar"},
-}
-SMALL = 48  # pixels: beyond, a stem that quarters the image costs a ninth of the time
+MAY_BE_NONE = ("epochs", "batch_size", "learning_rate", "optimiser", "augmentation")  # as `rankreg fit` has them
 USUAL_TPR = 0.98  # at which false alarms choose the epoch when no target is named
 
 
 def train_config(params: Mapping[str, Any], *, size: tuple[int, int] | None, seed: int) -> TrainConfig:
     """The config of one fit; size: of the images, None for rows. A setting out of bounds is a ValueError."""
     given = {name: _plain(value) for name, value in params.items()}
-    defaults = DEFAULTS["rows" if size is None else "images"]
-    chosen = {name: value if given[name] is None else given[name] for name, value in defaults.items()}
+    chosen = dict(DEFAULTS["table" if size is None else "image"])
+    chosen |= {name: given[name] for name in MAY_BE_NONE if given[name] is not None}
     chosen |= {name: given[name] for name in ("loss", "schedule", "selection", "patience", "device")}
     chosen |= {"method": _method(given), "model": _model(given, size), "seed": seed}
     chosen |= {"tpr": given["target_tpr"] or USUAL_TPR, "precision": "float32"}
@@ -50,13 +47,13 @@ def _model(given: Mapping[str, Any], size: tuple[int, int] | None) -> Any:
         return {"name": "mlp", "hidden": given["hidden"], "dropout": given["dropout"]}
     if network is None and size is not None:
         stem = "cifar" if max(size) <= SMALL else "imagenet"
-        return {"name": "resnet10", "width": 0.25, "pixels": "imagenet", "stem": stem}
+        return DEFAULTS["image"]["model"] | {"stem": stem}
     if isinstance(network, ResNetShape | MLPShape):
         return network
-    if not callable(network):
+    if isinstance(network, nn.Module) or not callable(network):  # a module is callable too
         raise ValueError(
             "network must be None, an MLPShape, a ResNetShape, or a function from the shape of a sample to an"
-            f" nn.Module, got {network!r:.80}"
+            f" nn.Module, as every fit starts with a new one, got {network!r:.80}"
         )
     return None
 

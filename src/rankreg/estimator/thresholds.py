@@ -8,15 +8,13 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from rankreg._names import look_up
+from rankreg.bundle.card import lowered
 from rankreg.estimator.fitting import Labels, counted, fit_network
 from rankreg.metrics import threshold_at_tpr
 from rankreg.operating import OperatingPoint, certify
 from rankreg.operating._records import check_confidence, check_target
 from rankreg.thresholding.parts import Places, check_enough, check_share, hold_out
 
-# A score changes in the last digits with the batch it is computed in and with the machine. The threshold is a
-# positive's own score, so it is lowered by more than that; a lower threshold never catches less.
-SLACK = 1e-5
 CHOICES = {"certified": "certified", "cross-validated": "cross-validated"}
 
 
@@ -61,7 +59,7 @@ def hold_out_for(estimator: Any, labels: Labels, random: np.random.RandomState) 
 def certified(estimator: Any, scores: NDArray[np.float32], labels: Labels) -> Chosen:
     """The certified threshold of scores that training has not seen."""
     point = certify(labels, scores, tpr=estimator.target_tpr, confidence=estimator.confidence)
-    return Chosen(_lowered(point.threshold), point, counted(labels))
+    return Chosen(lowered(point.threshold), point, counted(labels))
 
 
 def cross_validated(
@@ -85,8 +83,4 @@ def cross_validated(
     folds = StratifiedKFold(int(estimator.folds), shuffle=True, random_state=random.randint(2**31 - 1))
     for kept, held in folds.split(data, labels):
         scores[held] = fit_network(estimator, data, labels, kept, weights=weights, random=random).scores(data[held])
-    return Chosen(_lowered(threshold_at_tpr(labels, scores, estimator.target_tpr)))
-
-
-def _lowered(threshold: float) -> float:
-    return threshold - SLACK * max(1.0, abs(threshold))
+    return Chosen(lowered(threshold_at_tpr(labels, scores, estimator.target_tpr)))

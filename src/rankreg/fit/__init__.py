@@ -1,8 +1,9 @@
 """From a table or a folder of images to a bundle with a certified threshold: `fit(source, options, out)`."""
 
 from rankreg.fit.pipeline import Fitted, check_request, fit
-from rankreg.fit.settings import DEFAULTS, settings
+from rankreg.fit.settings import settings
 from rankreg.fit.sources import Source, load_source
 from rankreg.fit.summary import summary_lines
+from rankreg.train.defaults import DEFAULTS
 
 __all__ = ["DEFAULTS", "Fitted", "Source", "check_request", "fit", "load_source", "settings", "summary_lines"]

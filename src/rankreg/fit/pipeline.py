@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from platform import python_version
 from typing import Any
 
 import numpy as np
 
 from rankreg.bundle import Bundle, Evaluation, Threshold, evaluate_scores, save_bundle, write_scores
-from rankreg.bundle.card import finite
+from rankreg.bundle.card import finite, lowered, versions_of
 from rankreg.bundle.files import INNER
 from rankreg.datasets.splits import Splits
 from rankreg.distributed import join
@@ -20,10 +18,6 @@ from rankreg.operating import NotEnoughPositives, certify, positives_needed
 from rankreg.scores import Scores
 from rankreg.train import Run, TrainConfig, score, train
 from rankreg.train.folder import write_json
-
-# A score changes in the last digits with the batch it is computed in and with the machine. The threshold is a
-# positive's own score, so it is lowered by more than that; a lower threshold never catches less.
-SLACK = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,17 +102,13 @@ def choose_threshold(calibration: Scores, *, tpr: float, confidence: float) -> T
         point = certify(labels, values, tpr=tpr, confidence=confidence)
     except NotEnoughPositives as shortage:
         return Threshold(
-            value=_lowered(threshold_at_tpr(labels, values, tpr)),
+            value=lowered(threshold_at_tpr(labels, values, tpr)),
             certified=False,
             highest_tpr=shortage.highest_tpr,
             positives_needed=shortage.needed,
             **known,
         )
-    return Threshold(value=_lowered(point.threshold), certified=True, certificate=finite(point.to_dict()), **known)
-
-
-def _lowered(threshold: float) -> float:
-    return threshold - SLACK * max(1.0, abs(threshold))
+    return Threshold(value=lowered(point.threshold), certified=True, certificate=finite(point.to_dict()), **known)
 
 
 def _card(splits: Splits, run: Run, threshold: Threshold, test: Evaluation) -> Mapping[str, Any]:
@@ -134,15 +124,5 @@ def _card(splits: Splits, run: Run, threshold: Threshold, test: Evaluation) -> M
             for name, part in splits.parts.items()
         },
         "metrics": finite(test.to_dict()),
-        "versions": _versions(),
+        "versions": versions_of("rankreg", "torch", "numpy", "pandas", "pillow", "safetensors"),
     }
-
-
-def _versions() -> dict[str, str]:
-    found = {"python": python_version()}
-    for package in ("rankreg", "torch", "numpy", "pandas", "pillow", "safetensors"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:  # run from a source tree
-            found[package] = "unknown"
-    return found

@@ -1,4 +1,4 @@
-"""How to train when the user does not say: one choice for tables, one for images; all of it can be overridden."""
+"""The settings of a fit: defaults, then what a file says, then what is asked for."""
 
 from pathlib import Path
 from typing import Any
@@ -8,30 +8,8 @@ from pydantic import ValidationError
 from rankreg._names import look_up
 from rankreg.train import TrainConfig
 from rankreg.train.config import faults
+from rankreg.train.defaults import DEFAULTS, SMALL
 
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "table": {
-        "epochs": 40,
-        "batch_size": 128,
-        "learning_rate": 2e-3,
-        "schedule": "cosine",
-        "optimiser": {"name": "adamw"},
-        "method": {"name": "rankreg"},
-        "model": {"name": "mlp", "hidden": (64, 64), "dropout": 0.1},
-    },
-    "image": {
-        "epochs": 30,
-        "batch_size": 64,
-        "learning_rate": 0.02,
-        "schedule": "cosine",
-        "optimiser": {"name": "sgd"},
-        "method": {"name": "rankreg"},
-        "model": {"name": "resnet10", "width": 0.25, "pixels": "imagenet"},
-        "augmentation": "cifar",
-    },
-}
-
-SMALL = 48  # pixels: beyond, a stem that quarters the image costs a ninth of the time (docs/decisions/0042)
 NAMED = ("loss", "method", "model", "optimiser")  # a name and settings that belong to it
 
 

@@ -1,5 +1,7 @@
 """A run that leaves no files, for data so small that it is sooner repeated than resumed."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +40,32 @@ def train_in_memory(
 
     weights: one factor per training sample of its base loss (see `Training`).
     """
+    with (
+        training_in_memory(splits, config, model=model, weights=weights) as training,
+        training_bar(training, progress) as bar,
+    ):
+        shown = bar.add_task("", total=config.epochs * training.batches.steps)
+        while not training.over:
+            training.start_epoch()
+            for batch in training.batches.epoch(training.epoch):
+                training.step(batch)
+                bar.advance(shown)
+            bar.update(shown, description=epoch_summary(training.end_epoch(), config))
+    best, network = training.best, training.network
+    assert best is not None  # there is at least one epoch
+    network.cpu().load_state_dict(best["model"])
+    return Trained(network.eval(), training.config, training.history, best["epoch"])
+
+
+@contextmanager
+def training_in_memory(
+    splits: Splits,
+    config: TrainConfig,
+    *,
+    model: nn.Module | None = None,
+    weights: NDArray[np.floating] | None = None,
+) -> Iterator[Training]:
+    """A training that is ready to start, in one process; its random numbers are its own as long as it is open."""
     world = World(device=_device(config.device, 0))
     task = task_of(splits, config)
     config = complete(config, task, splits["train"], own_model=model is not None)
@@ -46,15 +74,4 @@ def train_in_memory(
         assert network is not None  # `complete` left one of the two
         training = Training(splits, config, task, network, world, weights=weights)
         check_model(network, splits["train"], task.classes, world.device)
-        with training_bar(training, progress) as bar:
-            shown = bar.add_task("", total=config.epochs * training.batches.steps)
-            while not training.over:
-                training.start_epoch()
-                for batch in training.batches.epoch(training.epoch):
-                    training.step(batch)
-                    bar.advance(shown)
-                bar.update(shown, description=epoch_summary(training.end_epoch(), config))
-    best = training.best
-    assert best is not None  # there is at least one epoch
-    network.cpu().load_state_dict(best["model"])
-    return Trained(network.eval(), config, training.history, best["epoch"])
+        yield training

@@ -10,13 +10,8 @@ from optuna.exceptions import TrialPruned
 from optuna.trial import Trial
 
 from rankreg.datasets.splits import Splits
-from rankreg.distributed import join
-from rankreg.models import build_model
 from rankreg.train import DivergenceError, TrainConfig
-from rankreg.train.loop import Training
-from rankreg.train.randomness import borrowed_randomness
-from rankreg.train.scoring import check_model
-from rankreg.train.task import complete, task_of
+from rankreg.train.memory import training_in_memory
 from rankreg.tune.presets import JudgeName, Plan
 
 TENTHS = 10  # trials have different numbers of epochs: they are compared by the share of their run that is over
@@ -71,14 +66,7 @@ def value_of(found: Sequence[dict[str, float]], judge: JudgeName, parts: Sequenc
 
 def epochs(splits: Splits, config: TrainConfig) -> Generator[dict[str, Any], None, None]:
     """Train as `rankreg.train.train` does, without a folder: one record per epoch, nothing written."""
-    world = join(config.device)
-    task = task_of(splits, config)
-    config = complete(config, task, splits["train"], own_model=False)
-    assert config.model is not None  # `complete` filled it in
-    with borrowed_randomness(config.seed):
-        network = build_model(config.model)
-        training = Training(splits, config, task, network, world)
-        check_model(network, splits["train"], task.classes, world.device)
+    with training_in_memory(splits, config) as training:
         while not training.over:
             training.start_epoch()
             for batch in training.batches.epoch(training.epoch):
