@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench tables clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -33,6 +33,11 @@ check: .venv/installed ## format, lint, types, import contracts, fast tests
 
 bench: .venv/installed ## speed and memory, as ratios
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
+
+tables: .venv/installed ## docs/tables, from the records
+	@for name in cifar10-100 cifar100-100 controls tuning; do \
+		$(BIN)/rankreg bench table $$name --out docs/tables/$$name.md || exit; done
+	@$(BIN)/rankreg bench compare rankreg buffer --out docs/tables/rankreg-against-buffer.md
 
 clean: ## remove the environment and every cache
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
