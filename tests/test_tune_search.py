@@ -162,6 +162,9 @@ def test_another_search_in_the_same_place_is_refused(tmp_path: Path) -> None:
     search(request(tmp_path, Search(Space(BASE), total=1)))
     with pytest.raises(ValueError, match=r"differs in losses: choose another --out"):
         search(request(tmp_path, Search(Space(BASE, losses=("bce",)), total=1)))
+    other = BASE.model_copy(update={"tpr": 0.5, "learning_rate": 0.5})
+    with pytest.raises(ValueError, match=r"differs in learning_rate, tpr: choose another --out"):
+        search(request(tmp_path, Search(Space(other), total=1)))
     with pytest.raises(ValueError, match=r"differs in data"):
         search(request(tmp_path, Search(Space(BASE), total=1), data=Named("digits", ratio=20)))
 

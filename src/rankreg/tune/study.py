@@ -60,11 +60,19 @@ def claim(study: optuna.Study, settings: dict[str, Any]) -> None:
     if held is None:
         study.set_user_attr("rankreg", wanted)
     elif held != wanted:
-        different = sorted(key for key in {*wanted, *held} if wanted.get(key) != held.get(key))
         raise ValueError(
-            f"the study {study.study_name!r} is a search that differs in {', '.join(different)}:"
+            f"the study {study.study_name!r} is a search that differs in {', '.join(_different(held, wanted))}:"
             " choose another --out, or another --study on a shared storage"
         )
+
+
+def _different(held: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """The names of the settings that differ, those of the training's config one by one."""
+    names = sorted(key for key in {*wanted, *held} if wanted.get(key) != held.get(key))
+    if "config" not in names:
+        return names
+    inner = _different(held.get("config", {}), wanted.get("config", {}))
+    return [*inner, *(name for name in names if name != "config")]
 
 
 def bury_the_dead(study: optuna.Study, *, shared: bool) -> None:
