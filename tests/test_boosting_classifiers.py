@@ -89,8 +89,10 @@ def test_the_critical_class_may_be_either_label(made: Any) -> None:
     assert named.classes_.tolist() == ["fraud", "ok"]
     np.testing.assert_allclose(named.decision_function(inputs), -usual.decision_function(inputs))
     np.testing.assert_allclose(named.predict_proba(inputs)[:, 0], usual.predict_proba(inputs)[:, 1])
-    with pytest.raises(ValueError, match="not among the labels"):
+    with pytest.raises(ValueError, match="is not a valid label"):
         made(TREES[made], pos_label="theft").fit(inputs, names)
+    with pytest.warns(UserWarning, match="pass pos_label"):
+        assert made(TREES[made]).fit(inputs, names).classes_.tolist() == ["fraud", "ok"]
 
 
 @both

@@ -50,7 +50,8 @@ def check_rows(tree: Any, rows: int, *, like: Any = None, where: str = "inputs")
 def _check_leaf(leaf: Any, rows: int, like: Any, where: str) -> None:
     if not isinstance(leaf, Tensor):
         raise ValueError(
-            f"{where} must be a tensor or a nested dict, list or tuple of tensors, got {type(leaf).__name__}"
+            f"{where} must be a tensor or a nested dict, list or tuple of tensors, got {type(leaf).__name__}:"
+            " leave file names and other words out of the batch"
         )
     if leaf.ndim == 0 or len(leaf) != rows:
         raise ValueError(f"{where} must have one row per label, {rows}, got shape {tuple(leaf.shape)}")

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import train_test_split
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
@@ -28,6 +27,7 @@ from rankreg.boosting.objective import (
     xgboost_objective,
 )
 from rankreg.boosting.ranks import PenaltyName
+from rankreg.thresholding.labels import binary_target, positive_class
 
 Arrays = tuple[Any, Any, Any]  # inputs, labels of 0 and 1, weights or None
 
@@ -99,20 +99,8 @@ class _Boosted(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         return np.asarray(self.classes_[(scores > 0).astype(np.intp)])
 
     def _learn_labels(self, y: Any) -> NDArray[np.int64]:
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        y = column_or_1d(y, warn=True)
-        check_classification_targets(y)
-        kind = type_of_target(y, input_name="y", raise_unknown=True)
-        self.classes_ = np.unique(y)
-        if kind != "binary":
-            raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
-        if len(self.classes_) < 2:
-            raise ValueError(f"Classifier can't train when only one class is present: {self.classes_[0]!r}.")
-        found = np.flatnonzero(self.classes_ == self.pos_label) if self.pos_label is not None else [1]
-        if len(found) == 0:
-            raise ValueError(f"pos_label={self.pos_label!r} is not among the labels {self.classes_.tolist()}")
-        self._critical = int(found[0])
+        y, self.classes_ = binary_target(y)
+        self._critical = positive_class(self.classes_, self.pos_label, must_be_named=False)
         return self._coded(y)
 
     def _coded(self, y: NDArray[Any]) -> NDArray[np.int64]:
