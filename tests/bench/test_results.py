@@ -8,7 +8,7 @@ from scipy.stats import ttest_1samp
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from rankreg.bench.asking import Asked
-from rankreg.bench.gains import ensemble_gains, fpr_draws
+from rankreg.bench.gains import ensemble_gains, measure_draws
 from rankreg.bench.grids import DATA, EXPERIMENTS, TUNING
 from rankreg.bench.intervals import difference_intervals, intervals_of
 from rankreg.bench.planning import plan_run, plans_of
@@ -131,17 +131,19 @@ def test_the_gain_of_ensembles_is_the_papers_delta(grids: dict[str, Grid]) -> No
     assert found["auc"].losses == LOSSES
 
 
-def test_resampled_false_alarms_are_those_of_resampled_scores(grids: dict[str, Grid]) -> None:
+def test_resampled_measures_are_those_of_resampled_scores(grids: dict[str, Grid]) -> None:
     cell, random = grids["official"].cells[NAME, "bce", "buffer"], np.random.default_rng(1)
     positives, negatives = (cell.mean.values[cell.mean.labels == label] for label in (1, 0))
     labels = np.repeat([1, 0], [len(positives), len(negatives)])
-    drawn = []
+    fprs, aucs = [], []
     for _ in range(1000):
         scores = np.append(*(random.choice(part, len(part)) for part in (positives, negatives)))
-        drawn.append(fpr_at_tpr(labels, scores, 0.95))
-    found = fpr_draws(cell)["fpr@95"]
-    assert found.mean() == pytest.approx(np.mean(drawn), abs=4 * np.std(drawn) / np.sqrt(len(found)))
-    assert found.std() == pytest.approx(np.std(drawn), rel=0.25)
+        fprs.append(100 * fpr_at_tpr(labels, scores, 0.95))
+        aucs.append(100 * roc_auc_score(labels, scores))
+    for measure, drawn in (("fpr@95", fprs), ("auc", aucs)):
+        found = measure_draws(cell)[measure]
+        assert found.mean() == pytest.approx(np.mean(drawn), abs=4 * np.std(drawn) / np.sqrt(len(found)))
+        assert found.std() == pytest.approx(np.std(drawn), rel=0.25)
 
 
 def test_the_error_of_a_single_auc_gain_is_delongs(grids: dict[str, Grid]) -> None:

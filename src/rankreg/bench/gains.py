@@ -67,13 +67,13 @@ def _auc_error(pairs: Sequence[tuple[Cell, Cell]]) -> float:
 
 
 def _fpr_error(pairs: Sequence[tuple[Cell, Cell]], measure: str) -> float:
-    differences = [fpr_draws(ours)[measure] - fpr_draws(rival)[measure] for ours, rival in pairs]
-    return 100 * float(np.std(np.mean(differences, axis=0), ddof=1))
+    differences = [measure_draws(ours)[measure] - measure_draws(rival)[measure] for ours, rival in pairs]
+    return float(np.std(np.mean(differences, axis=0), ddof=1))
 
 
 @lru_cache(maxsize=128)
-def fpr_draws(cell: Cell) -> dict[str, Reals]:
-    """The ensemble's FPR at each TPR on resampled test sets, the same ones for every cell with these samples."""
+def measure_draws(cell: Cell) -> dict[str, Reals]:
+    """The ensemble's measures in percent on resampled test sets, the same for every cell with these samples."""
     scores = cell.mean
     positives, negatives = (scores.values[scores.labels == label] for label in (1, 0))
     of_positives, of_negatives = _resampled(len(positives), 0), _resampled(len(negatives), 1)
@@ -85,8 +85,10 @@ def fpr_draws(cell: Cell) -> dict[str, Reals]:
     for tpr in DATA[cell.data].tprs:
         last = np.count_nonzero(caught < math.ceil(tpr * len(positives) - 1e-9), axis=1)
         places = np.searchsorted(negatives[rising], positives[falling[last]], side="left")
-        found[f"fpr@{100 * tpr:.0f}"] = 1 - below[np.arange(DRAWS), places] / len(negatives)
-    return found
+        found[f"fpr@{100 * tpr:.0f}"] = 100 * (1 - below[np.arange(DRAWS), places] / len(negatives))
+    less, more = (np.searchsorted(negatives[rising], positives, side=side) for side in ("left", "right"))
+    beaten = (of_positives * (below[:, less] + below[:, more])).sum(axis=1) / 2
+    return {**found, "auc": 100 * beaten / (len(positives) * len(negatives))}
 
 
 @lru_cache(maxsize=8)

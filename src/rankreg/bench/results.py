@@ -99,7 +99,7 @@ def grid_of(plans: Iterable[Plan], runs: Mapping[str, Mapping[str, Scores]], tes
         found.setdefault(key, {})
         scores = scores_on(runs.get(plan.name, {}), test)
         if scores is not None:
-            _check_same_samples(first.setdefault(plan.data, scores), scores, plan)
+            check_same_samples(first.setdefault(plan.data, scores), scores, plan.name, plan.data)
             found[key][plan.split] = scores
     if runs and not any(found.values()):
         return None
@@ -112,10 +112,10 @@ def scores_on(parts: Mapping[str, Scores], test: TestSet) -> Scores | None:
     return joined([parts[part] for part in wanted]) if all(part in parts for part in wanted) else None
 
 
-def _check_same_samples(first: Scores, scores: Scores, plan: Plan) -> None:
+def check_same_samples(first: Scores, scores: Scores, name: str, data: str) -> None:
     """Ensembles and paired comparisons need every run of a data set to be scored on the same samples."""
     if not (np.array_equal(first.ids, scores.ids) and np.array_equal(first.labels, scores.labels)):
         raise ValueError(
-            f"{plan.name} was scored on other samples than the runs of {plan.data} before it: its record is of a"
+            f"{name} was scored on other samples than the runs of {data} before it: its record is of a"
             " different version of the data set; delete it and run again"
         )

@@ -1,10 +1,11 @@
 """The paper's tables from records: ensembles beside the published values, single networks, paired differences."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rankreg.bench.asking import Asked
+from rankreg.bench.ceiling import Gap, gap_of
 from rankreg.bench.gains import Gain, ensemble_gains
 from rankreg.bench.grids import ARMS, DATA
 from rankreg.bench.noise import noise_page
@@ -61,6 +62,7 @@ class Sheet:
     def page(self) -> Page:
         """All of it."""
         blocks = [self.ensembles(), self.singles()] + [self.differences()] * bool(self.pairs)
+        blocks += [self.gap.block()] if self.gap else []
         title = f"{DATA[self.data].title}, {test_title(self.grid, self.data)}, preset {self.asked.preset}"
         if self.is_main:
             return Page(title, tuple(blocks), tuple(self.notes()), tuple(self.numbers()))
@@ -107,6 +109,11 @@ class Sheet:
             second: ensemble_gains(self.grid, self.data, self.losses, self.ranking, others)
             for others, second in GAINS.values()
         }
+
+    @cached_property
+    def gap(self) -> Gap | None:
+        """How far the arms get to the experiment's ceiling, if it has one."""
+        return gap_of(self.asked, self.grid, self.data)
 
     def cells(self, loss: str) -> dict[Key, Cell]:
         """The rows of a group."""
@@ -163,6 +170,8 @@ class Sheet:
         yield preset_note(self.asked.preset)
         yield from experiment.notes
         yield from filter(None, [self.asked.missing()])
+        if experiment.ceiling and not self.gap:
+            yield from filter(None, [replace(self.asked, name=experiment.ceiling, only=()).missing()])
 
     def numbers(self) -> Iterator[Number]:
         """All of it, one by one."""
@@ -172,6 +181,8 @@ class Sheet:
                 yield from cell_numbers(name, grid, key, cell, published_values(self.asked.experiment, *key))
         for paired in self.pairs:
             yield from difference_numbers(name, grid, self.data, self.losses, paired)
+        if self.gap:
+            yield from self.gap.numbers(Number(name, self.data, grid.test, self.losses[0], "", "", "", 0.0))
         for others, second in GAINS.values() if self.is_main else ():
             gains = self.gains[second]
             arm, over = f"{self.ranking} over {second}", self._pair(self.ranking, second)

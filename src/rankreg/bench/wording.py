@@ -79,7 +79,7 @@ def bracket(interval: Interval) -> str:
     return f"[{interval.low:.{digits}f}–{interval.high:.{digits}f}]"
 
 
-def gain_limits(gain: Gain) -> str:
+def gain_limits(gain: Gain | Interval) -> str:
     """The interval of a gain, which may be a loss."""
     digits = 0 if gain.high - gain.low >= 3 else 1
     low, high = (_digits(end, digits) for end in (gain.low, gain.high))
