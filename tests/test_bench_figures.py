@@ -227,7 +227,6 @@ def test_a_figure_that_cannot_be_written_leaves_the_old_file(
         (["roc", "--test", "offical"], "did you mean 'official'?"),
         (["tuning", "--test", "official"], "never on a test set"),
         (["roc", "--out", "roc.gif"], "must end in .png, .svg, .pdf"),
-        (["roc", "--out", "nowhere/roc.png"], "nowhere is not a folder"),
     ],
 )
 def test_what_cannot_be_drawn_is_said_with_a_remedy(run: Run, arguments: list[str], message: str) -> None:
@@ -235,6 +234,11 @@ def test_what_cannot_be_drawn_is_said_with_a_remedy(run: Run, arguments: list[st
     assert (status, out) == (2, "")
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_the_folder_of_a_figure_is_made(curves: Path, tmp_path: Path) -> None:
+    write_figure(choose("roc", curves, splits=2), tmp_path / "new" / "folder" / "roc.svg")
+    assert (tmp_path / "new" / "folder" / "roc.svg").stat().st_size > 0
 
 
 def test_a_test_set_that_no_run_has_is_refused(tmp_path: Path, run: Run) -> None:

@@ -14,7 +14,7 @@ from rankreg.bench import training
 from rankreg.bench.grids import DATA
 from rankreg.bench.measures import measures
 from rankreg.bench.planning import plan_run
-from rankreg.bench.records import Outcome, Records, compact, plan_of
+from rankreg.bench.records import Outcome, Records, compact, joined, plan_of
 from rankreg.bench.running import run_all
 from rankreg.bench.workers import Place
 from rankreg.scores import Scores
@@ -63,7 +63,7 @@ def test_every_measure_can_be_recomputed_from_the_scores(folder: Path) -> None:
         plan = plan_of(record)
         assert {"test", "validation"} <= record["measures"].keys()
         for name, expected in record["measures"].items():
-            scores = records.scores(plan, *PARTS.get(name, (name,)))
+            scores = joined([records.by_part(plan)[part] for part in PARTS.get(name, (name,))])
             found = measures(plan.data, [scores], record.get("critical", 9 if scores.values.ndim == 2 else 1))
             if scores.values.ndim == 1:
                 assert found == expected
@@ -73,7 +73,7 @@ def test_every_measure_can_be_recomputed_from_the_scores(folder: Path) -> None:
 
 def test_measures_are_those_of_scikit_learn(made: Path) -> None:
     records = Records(made)
-    scores, found = records.scores(BINARY, "test"), records.read(BINARY)["measures"]["test"]
+    scores, found = records.by_part(BINARY)["test"], records.read(BINARY)["measures"]["test"]
     rates, hits, _ = roc_curve(scores.labels, scores.values, drop_intermediate=False)
     for tpr in (0.98, 0.95, 0.92):
         needed = math.ceil(tpr * scores.labels.sum() - 1e-9) / scores.labels.sum()
@@ -81,7 +81,7 @@ def test_measures_are_those_of_scikit_learn(made: Path) -> None:
         assert found[f"fpr@{100 * tpr:.0f}"] == pytest.approx(expected, abs=1e-3)
     assert found["auc"] == pytest.approx(100 * roc_auc_score(scores.labels, scores.values), abs=1e-3)
 
-    scores, found = records.scores(SEVERAL, "test"), records.read(SEVERAL)["measures"]["test"]
+    scores, found = records.by_part(SEVERAL)["test"], records.read(SEVERAL)["measures"]["test"]
     assert found["accuracy"] == pytest.approx(100 * accuracy_score(scores.labels, scores.values.argmax(1)), abs=0.5)
 
 
@@ -91,8 +91,8 @@ def test_runs_on_the_same_samples_share_one_file_of_them(tmp_path: Path) -> None
         scores = Scores(np.arange(50), np.arange(50) % 2, rng.normal(size=50))
         plan = plan_run("smoke", "cifar10-100", "bce", "base", split)
         records.write(plan, Outcome({"hash": plan.hash}, {"test": scores}))
-        np.testing.assert_array_equal(records.scores(plan, "test").values, compact(scores.values))
-        np.testing.assert_array_equal(records.scores(plan, "test").ids, scores.ids)
+        np.testing.assert_array_equal(records.by_part(plan)["test"].values, compact(scores.values))
+        np.testing.assert_array_equal(records.by_part(plan)["test"].ids, scores.ids)
     assert len(list((tmp_path / "samples").iterdir())) == 1
     assert not list(tmp_path.rglob("*.unfinished"))
 
@@ -130,7 +130,7 @@ def test_a_damaged_file_is_named_with_what_to_do_and_running_again_mends_it(tmp_
             for one in removed:
                 one.unlink(missing_ok=True)
             records.write(plan, outcome)
-            np.testing.assert_array_equal(records.scores(plan, "test").values, compact(scores.values))
+            np.testing.assert_array_equal(records.by_part(plan)["test"].values, compact(scores.values))
     record.write_text(json.dumps({"format": 1}))
     with pytest.raises(ValueError, match="names no samples; delete it"):
         records.by_part(plan)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from rankreg.bench.records import write_whole
+from rankreg._files import write_whole
 from rankreg.metrics import Roc
 from rankreg.operating.repeats import Estimate
 
@@ -204,6 +204,7 @@ def save(figure: "Figure", path: Path) -> None:
     figure.savefig(content, format=suffix[1:], dpi=130, metadata=metadata)
     if suffix == ".png":
         content = _fewer_colors(content)
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, content.getvalue())
 
 

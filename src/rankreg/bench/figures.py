@@ -102,11 +102,9 @@ def write_figure(chosen: Chosen, path: Path) -> None:
 
 
 def check_path(path: Path) -> None:
-    """Refuse a file that cannot be written, before anything is drawn."""
+    """Refuse a kind of file that cannot be drawn, before anything is."""
     if path.suffix.lower() not in drawing.METADATA:
         raise ValueError(f"cannot draw into {path}: its name must end in {', '.join(drawing.METADATA)}")
-    if not path.parent.is_dir():
-        raise ValueError(f"{path.parent} is not a folder: make it first, or write the figure elsewhere")
 
 
 def figure_of(chosen: Chosen) -> "Figure":

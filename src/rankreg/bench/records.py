@@ -6,7 +6,6 @@ Ids and labels, the same for many runs, are kept once, named by their digest.
 import hashlib
 import io
 import json
-import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,12 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankreg._files import write_whole
 from rankreg.bench.planning import Plan
 from rankreg.scores import Scores
 
@@ -52,24 +51,16 @@ class Records:
         digest = _digest(arrays)
         samples = self.folder / "samples" / f"{digest}.npz"
         if not samples.exists():
-            write_whole(samples, _npz(arrays))
+            _write(samples, _npz(arrays))
         values = {part: compact(scores.values) for part, scores in outcome.scores.items()}
-        write_whole(self._path(plan, ".npz"), _npz(values))
+        _write(self._path(plan, ".npz"), _npz(values))
         record = {"format": FORMAT, **outcome.record, "samples": digest}
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-        write_whole(self._path(plan, ".json"), text.encode())
+        _write(self._path(plan, ".json"), text.encode())
 
     def read(self, plan: Plan) -> dict[str, Any]:
         """The record of a finished run."""
         return self.read_file(self._path(plan, ".json"))
-
-    def scores(self, plan: Plan, *parts: str) -> Scores:
-        """The run's scores of these parts, one after the other."""
-        known = self.by_part(plan)
-        for part in parts:
-            if part not in known:
-                raise ValueError(f"{self._path(plan, '.npz')} holds no part {part!r}: it holds {', '.join(known)}")
-        return joined([known[part] for part in parts])
 
     def by_part(self, plan: Plan) -> dict[str, Scores]:
         """All scores of a run."""
@@ -165,15 +156,6 @@ def _npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return buffer.getvalue()
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write under a name of its own, then rename: two benches, on whatever machines, never mix in one file."""
+def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f"{path.name}.{uuid4().hex}.unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(path, content, shared=True)

@@ -7,9 +7,9 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rankreg._files import write_whole
 from rankreg._names import look_up
 from rankreg.bench.pages import Block, Entry, Number, Page, Row
-from rankreg.bench.records import write_whole
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,6 +45,7 @@ def rendered(pages: Sequence[Page], style: str) -> str:
 
 def write(path: Path, text: str) -> None:
     """Whole, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text.encode())
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankreg._files import write_whole
 from rankreg.metrics import check_binary
 from rankreg.operating import Interval, Record, auc_interval, fpr_at_tpr_interval, lower_bound, upper_bound
 from rankreg.scores import Scores
-from rankreg.train.folder import write_whole
 
 TPRS = (0.98, 0.95, 0.90)
 

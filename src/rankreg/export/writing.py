@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from rankreg._files import write_whole
 from rankreg.bundle import Bundle, BundleCard
 from rankreg.bundle.card import finite
 from rankreg.bundle.inputs import ImageInputs, TableInputs, read_inputs
@@ -18,7 +19,6 @@ from rankreg.export.graph import Graph, onnx_package
 from rankreg.export.inputs import IMAGES, NUMBERS, TEXTS, add_inputs, description, missing_text, probes
 from rankreg.export.networks import add_network
 from rankreg.train import score
-from rankreg.train.folder import write_whole
 
 FORMAT = 1
 CLOSE = 1e-4  # scores of both may differ by so much, or by that share of them

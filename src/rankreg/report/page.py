@@ -15,6 +15,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from rankreg import __version__
+from rankreg._files import write_whole
 from rankreg.desk.words import comparison_lines
 from rankreg.operating import Record, compare
 from rankreg.operating._records import check_confidence, check_target
@@ -63,13 +64,7 @@ class Settings(Record):
 def write(path: str | os.PathLike[str], models: Sequence[Model], settings: Settings | None = None) -> Path:
     """Write the report: one HTML file, there whole or not at all."""
     target = Path(path)
-    content = render(models, settings).encode()
-    unfinished = target.with_name(target.name + ".unfinished")
-    try:
-        unfinished.write_bytes(content)
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_whole(target, render(models, settings).encode())
     return target
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import torch
 from rich.console import Console
 from rich.progress import Progress
 
+from rankreg._files import write_whole
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.train.config import TrainConfig
 
@@ -50,25 +50,6 @@ def locked(folder: Path) -> Iterator[None]:
                 f"another process is training in {folder}: wait for it, or choose another folder"
             ) from error
         yield
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or, after a crash or on a full disk, as it was before."""
-    unfinished = path.with_name(path.name + ".unfinished")
-    try:
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-    if sys.platform != "win32":  # the new name must survive a power cut too
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
 
 def write_json(path: Path, content: Any) -> None:

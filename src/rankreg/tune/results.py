@@ -14,8 +14,9 @@ import optuna
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
+from rankreg._files import write_whole
 from rankreg.train import TrainConfig
-from rankreg.train.folder import write_json, write_whole
+from rankreg.train.folder import write_json
 from rankreg.tune.presets import Plan
 from rankreg.tune.space import BASELINE
 from rankreg.tune.study import quiet
