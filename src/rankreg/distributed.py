@@ -87,7 +87,7 @@ class World:
 def join(device: str = "auto") -> World:
     """The world as torchrun describes it in the environment: gloo on CPUs, nccl on GPUs."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
-    place = _device(device, int(os.environ.get("LOCAL_RANK", "0")))
+    place = device_named(device, int(os.environ.get("LOCAL_RANK", "0")))
     if dist.is_available() and dist.is_initialized():
         return World(dist.get_rank(), dist.get_world_size(), place)
     if size == 1:
@@ -104,7 +104,8 @@ def _leave() -> None:
         dist.destroy_process_group()
 
 
-def _device(name: str, local_rank: int) -> torch.device:
+def device_named(name: str, local_rank: int) -> torch.device:
+    """The device of that name, "auto" being a GPU if there is one, for the process of that rank on its machine."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rankreg.datasets.splits import Splits
-from rankreg.distributed import World, _device
+from rankreg.distributed import World, device_named
 from rankreg.models import build_model
 from rankreg.train.bars import epoch_summary, training_bar
 from rankreg.train.config import TrainConfig
@@ -66,7 +66,7 @@ def training_in_memory(
     weights: NDArray[np.floating] | None = None,
 ) -> Iterator[Training]:
     """A training that is ready to start, in one process; its random numbers are its own as long as it is open."""
-    world = World(device=_device(config.device, 0))
+    world = World(device=device_named(config.device, 0))
     task = task_of(splits, config)
     config = complete(config, task, splits["train"], own_model=model is not None)
     with borrowed_randomness(config.seed):
