@@ -85,6 +85,13 @@ def test_measures_are_those_of_scikit_learn(made: Path) -> None:
     assert found["accuracy"] == pytest.approx(100 * accuracy_score(scores.labels, scores.values.argmax(1)), abs=0.5)
 
 
+def test_a_record_has_the_terms_of_the_loss_epoch_by_epoch(made: Path) -> None:
+    record = Records(made).read(BINARY)
+    losses, epochs = record["training_losses"], record["complete_config"]["epochs"]
+    assert set(losses) == {"base", "rankreg"}
+    assert all(len(values) == epochs and all(value > 0 for value in values) for values in losses.values())
+
+
 def test_runs_on_the_same_samples_share_one_file_of_them(tmp_path: Path) -> None:
     records, rng = Records(tmp_path), np.random.default_rng(0)
     for split in range(3):

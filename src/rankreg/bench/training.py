@@ -76,6 +76,10 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
         "critical": splits.critical,
         "best_epoch": run.best_epoch,
         "validation_auc": [round(epoch["validation"]["auc"], 4) for epoch in run.history],
+        "training_losses": {
+            term: [float(f"{epoch['train'][term]:.4g}") for epoch in run.history]
+            for term in run.history[0]["train"]
+        },
         "measures": _measures(plan, dict(run.scores), splits.critical),
     }
     return Outcome(record, run.scores)
