@@ -35,7 +35,7 @@ bench: .venv/installed ## speed and memory, as ratios
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 tables: .venv/installed ## docs/tables, from the records
-	@for name in cifar10-100 cifar100-100 controls tuning; do \
+	@for name in cifar10-100 cifar100-100 controls tuning ranking-settings; do \
 		$(BIN)/rankreg bench table $$name --out docs/tables/$$name.md || exit; done
 	@$(BIN)/rankreg bench compare rankreg buffer --out docs/tables/rankreg-against-buffer.md
 
