@@ -7,13 +7,16 @@ from typing import Any
 import numpy as np
 import optuna
 import pytest
+from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy.exc import OperationalError
 
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.fit import Source
 from rankreg.train import TrainConfig
 from rankreg.tune import AlmGrid, Named, Own, Plan, Request, Search, Space, results_of, search, write_results
 from rankreg.tune.space import METHODS
+from rankreg.tune.study import open_study
 from tests.own_data import write_table
 
 BASE = TrainConfig.model_validate(
@@ -28,6 +31,21 @@ def request(out: Path, plan: Plan | None = None, data: Named | Own = DIGITS, **m
 
 def outline(trials: list[FrozenTrial]) -> list[tuple[Any, ...]]:
     return [(trial.state, trial.params, trial.value, trial.intermediate_values) for trial in trials]
+
+
+def test_a_storage_whose_tables_another_process_makes_meanwhile_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = [OperationalError("CREATE TABLE studies", None, Exception("table studies already exists"))]
+
+    def storage(*words: Any, **options: Any) -> RDBStorage:
+        if late:
+            raise late.pop()
+        return RDBStorage(*words, **options)
+
+    monkeypatch.setattr("rankreg.tune.study.RDBStorage", storage)
+    assert open_study(None, tmp_path, "rankreg", seed=0).study_name == "rankreg"
+    assert not late
 
 
 def test_every_method_is_tried_by_default_first_and_the_same_seed_gives_the_same_search(tmp_path: Path) -> None:

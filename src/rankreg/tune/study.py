@@ -1,9 +1,10 @@
 """The memory of a search: an Optuna study in a file of its own, or in a storage that many machines share."""
 
 import json
+import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,14 @@ from optuna.pruners import MedianPruner
 from optuna.storages import RDBStorage, fail_stale_trials
 from optuna.trial import TrialState
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
 from rankreg.tune.sampler import SeededSampler
 from rankreg.tune.trial import TENTHS
 
 FILE = "study.sqlite3"
 BEAT, GRACE = 30, 120  # seconds: a trial on a shared storage that is silent for so long is dead
+ATTEMPTS, PAUSE = 5, 0.3  # at opening a storage, and the seconds between two
 PATIENT = {"connect_args": {"timeout": 120}}  # SQLite lets one process write at a time
 
 
@@ -28,20 +30,7 @@ def open_study(storage: str | None, out: Path, name: str, *, seed: int) -> optun
     url = storage or f"sqlite:///{(out / FILE).resolve()}"
     with quiet():
         try:
-            options = PATIENT if make_url(url).get_backend_name() == "sqlite" else None
-            return optuna.create_study(
-                storage=RDBStorage(
-                    url,
-                    engine_kwargs=options,
-                    heartbeat_interval=BEAT if storage is not None else None,
-                    grace_period=GRACE if storage is not None else None,
-                ),
-                sampler=SeededSampler(seed),
-                pruner=MedianPruner(n_startup_trials=5, n_warmup_steps=3 * TENTHS // 10),
-                study_name=name,
-                direction="minimize",
-                load_if_exists=True,
-            )
+            return _opened(url, name, seed=seed, shared=storage is not None)
         except NoSuchModuleError as error:
             raise ValueError(f"cannot open the search: no driver for {url.split(':')[0]} is installed") from error
         except ArgumentError as error:  # it may hold a password, so it is not repeated
@@ -49,6 +38,28 @@ def open_study(storage: str | None, out: Path, name: str, *, seed: int) -> optun
         except (SQLAlchemyError, OptunaError, RuntimeError, ImportError) as error:
             place = make_url(url).render_as_string(hide_password=True)
             raise ValueError(f"cannot open the search in {place}: {str(error).splitlines()[0]}") from error
+
+
+def _opened(url: str, name: str, *, seed: int, shared: bool) -> optuna.Study:
+    """Of several that open a new storage at once, those that come too late to make its tables find them made."""
+    options = PATIENT if make_url(url).get_backend_name() == "sqlite" else None
+    beat, grace = (BEAT, GRACE) if shared else (None, None)
+
+    def attempt() -> optuna.Study:
+        return optuna.create_study(
+            storage=RDBStorage(url, engine_kwargs=options, heartbeat_interval=beat, grace_period=grace),
+            sampler=SeededSampler(seed),
+            pruner=MedianPruner(n_startup_trials=5, n_warmup_steps=3 * TENTHS // 10),
+            study_name=name,
+            direction="minimize",
+            load_if_exists=True,
+        )
+
+    for _ in range(ATTEMPTS - 1):
+        with suppress(DatabaseError):
+            return attempt()
+        time.sleep(PAUSE)
+    return attempt()
 
 
 def claim(study: optuna.Study, settings: dict[str, Any]) -> None:
