@@ -91,8 +91,26 @@ def provenance() -> dict[str, Any]:
         "commit": _git("rev-parse", "HEAD"),
         "changed_since": bool(_git("status", "--porcelain", "--", "src")),
         "versions": {name: version(name) for name in PACKAGES} | {"python": platform.python_version()},
-        "machine": f"{platform.system()} {platform.machine()}",
+        "machine": machine(),
     }
+
+
+def machine() -> str:
+    """The kind of machine: the last bits of a score, and what training makes of them, follow the processor."""
+    import torch
+
+    known = (f"{platform.system()} {platform.machine()}", torch.backends.cpu.get_cpu_capability(), _processor())
+    return ", ".join(filter(None, known))
+
+
+def _processor() -> str:
+    """Name, family and model, where the system tells."""
+    try:
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
+    except OSError:
+        return ""
+    told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
+    return "{} family {} model {}".format(*(told.get(key, "?") for key in ("model name", "cpu family", "model")))
 
 
 @cache
