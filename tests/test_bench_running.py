@@ -184,6 +184,15 @@ def test_a_failed_run_is_reported_and_stops_no_other(
     assert not Records(tmp_path / "records").has(diverging())
 
 
+def test_a_run_that_diverges_after_an_epoch_counts_with_the_best_one_before(tmp_path: Path) -> None:
+    place = place_in(tmp_path)
+    plan = replace(QUICK, arm="wild", config={**QUICK.config, "learning_rate": 1e3, "epochs": 30})
+    assert run_all([plan], place, workers=1).done == [plan.name]
+    record = Records(place.records).read(plan)
+    assert record["diverged"].startswith(f"training diverged in epoch {len(record['validation_auc']) + 1}, step")
+    assert record["best_epoch"] == int(np.argmax(record["validation_auc"]))
+
+
 @pytest.mark.parametrize("first", [0, 1, 3])
 def test_a_run_that_kills_its_workers_fails_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int

@@ -29,13 +29,18 @@ def part(name: str, quality: float, seed: int, classes: int = 2) -> Scores:
 
 
 def write(
-    folder: Path, plan: Plan, parts: Iterable[str] = tuple(SIZES), quality: float | None = None, seconds: float = 60
+    folder: Path,
+    plan: Plan,
+    parts: Iterable[str] = tuple(SIZES),
+    quality: float | None = None,
+    seconds: float = 60,
+    diverged: str | None = None,
 ) -> None:
     """A record of one run."""
     level = QUALITY.get(plan.arm, 0.8) if quality is None else quality
     seed = plan.split * 31 + sum(map(ord, plan.loss + plan.arm))
     scores = {name: part(name, level, seed, 10 if "-lt-" in plan.data else 2) for name in parts}
-    Records(folder).write(plan, Outcome({"seconds": {"total": seconds}}, scores))
+    Records(folder).write(plan, Outcome({"seconds": {"total": seconds}, "diverged": diverged}, scores))
 
 
 def write_all(

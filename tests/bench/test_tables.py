@@ -54,6 +54,15 @@ def test_a_main_table_has_the_papers_rows_the_published_values_and_delta(table: 
     assert "100 positives, 80 negatives" in out
 
 
+def test_runs_that_diverged_are_named(run: Run, tmp_path: Path) -> None:
+    write_all(tmp_path, "label-noise", splits=2, only=("cifar10-100",))
+    assert "Diverged" not in run("bench", "table", "label-noise", "--records", str(tmp_path))[1]
+    write(tmp_path, plan_run("compact", "cifar10-100", "bce", "alm", 1), diverged="training diverged in epoch 2")
+    for name in ("label-noise", "cifar10-100"):
+        out = " ".join(run("bench", "table", name, "--records", str(tmp_path))[1].split())
+        assert "Diverged, and counted with the best epoch before: BCE + ALM on CIFAR-10 1:100, split 1." in out
+
+
 def test_the_published_delta_is_that_of_the_losses_shown(folder: Path) -> None:
     (page, _) = pages_of(Asked("cifar100-100", "compact", folder, 3, LOSSES))
     gains = {n.measure: n.published for n in page.numbers if n.kind == "ensemble gain" and n.published is not None}

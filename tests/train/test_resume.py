@@ -173,7 +173,7 @@ class Tiring(nn.Module):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         self.left -= self.training
         scores: torch.Tensor = self.linear(inputs).squeeze(1)
-        return scores * (float("nan") if self.left < 0 else 1)
+        return scores * (float("nan") if self.training and self.left < 0 else 1)
 
 
 def test_divergence_stops_and_keeps_the_last_good_checkpoint(rows: Splits, tmp_path: Path) -> None:
@@ -185,6 +185,20 @@ def test_divergence_stops_and_keeps_the_last_good_checkpoint(rows: Splits, tmp_p
     assert state["epoch"] == 2
     assert all(value.isfinite().all() for value in state["model"].values())
     assert len(train(rows, config, tmp_path, model=Tiring(999)).history) == 5  # mended, it goes on
+
+
+def test_a_diverged_run_can_be_kept_with_the_best_epoch_before(rows: Splits, tmp_path: Path) -> None:
+    steps, config = -(-len(rows["train"]) // 64), TrainConfig(epochs=5)
+    kept = train(rows, config, tmp_path / "kept", model=Tiring(2 * steps + 1), keep_diverged=True)
+    assert kept.diverged is not None
+    assert "diverged in epoch 3, step 2" in kept.diverged
+    assert len(kept.history) == 2
+    assert np.isfinite(kept.scores["test"].values).all()
+    again = train(rows, config, tmp_path / "kept", model=Tiring(999))  # it is finished, and read
+    assert again.diverged == kept.diverged
+    np.testing.assert_array_equal(again.scores["test"].values, kept.scores["test"].values)
+    with pytest.raises(DivergenceError, match="There is no checkpoint yet"):
+        train(rows, config, tmp_path / "none", model=Tiring(1), keep_diverged=True)
 
 
 def test_a_learning_rate_far_too_high_is_called_divergence(rows: Splits, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rankreg._names import look_up
-from rankreg.bench.grids import Experiment, TestSet
+from rankreg.bench.grids import ARMS, DATA, Experiment, TestSet
 from rankreg.bench.planning import Plan, experiment_of, plans_of
 from rankreg.bench.records import Records
 from rankreg.bench.results import PARTS, Grid, grid_of, read_runs
@@ -43,6 +43,16 @@ class Asked:
         words += [f"--splits {self.splits}"] * (self.splits is not None) + [f"--only {word}" for word in self.only]
         words += [f"--records {self.folder}"] * (self.folder != DEFAULT_FOLDER)
         return f"{count} of {len(plans)} runs are missing: {' '.join(words)}"
+
+    def diverged(self, data: Sequence[str]) -> str | None:
+        """Which runs on these data sets ended before their time."""
+        records = Records(self.folder)
+        found = [
+            f"{plan.loss.upper()} {ARMS[plan.arm].title} on {DATA[plan.data].title}, split {plan.split}"
+            for plan in self.plans
+            if plan.data in data and records.has(plan) and records.read(plan).get("diverged")
+        ]
+        return f"Diverged, and counted with the best epoch before: {'; '.join(found)}." if found else None
 
     def grids(self, test: str | None = None) -> list[Grid]:
         """The grid on each test set that the experiment is judged on, or on the one that is named."""

@@ -41,7 +41,7 @@ def noise_page(asked: Asked, grid: Grid) -> Page:
     flat = [paired for each in pairs.values() for paired in each]
     notes = [power_note(flat[0], [loss]), multiplicity_note(flat)] if flat else []
     notes += [f"The detectable difference is that of {_share(data[0])} flipped labels."] * bool(flat)
-    notes += [CHANCES, preset_note(asked.preset), *asked.experiment.notes, asked.missing()]
+    notes += [CHANCES, preset_note(asked.preset), *asked.experiment.notes, asked.diverged(data), asked.missing()]
     title = f"{asked.experiment.title}: {test_title(grid, data[0])}, preset {asked.preset}"
     return Page(title, tuple(blocks), tuple(filter(None, notes)), tuple(_numbers(asked, grid, loss, pairs)))
 

@@ -169,7 +169,7 @@ class Sheet:
         yield CHANCES
         yield preset_note(self.asked.preset)
         yield from experiment.notes
-        yield from filter(None, [self.asked.missing()])
+        yield from filter(None, [self.asked.diverged([self.data]), self.asked.missing()])
         if experiment.ceiling and not self.gap:
             yield from filter(None, [replace(self.asked, name=experiment.ceiling, only=()).missing()])
 

@@ -37,7 +37,8 @@ def missing_data(loaders: Sequence[str], data_dir: Path | None) -> dict[str, str
 def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool | None = False) -> Outcome:
     """Train in `folder`, or go on there, and say what came out and how.
 
-    Of the seconds, training's are of all epochs; if the run was resumed, the total is of its last part only.
+    A run that diverges after its first epoch counts with its best one, as the others do. Of the seconds, training's
+    are of all epochs; if the run was resumed, the total is of its last part only.
     """
     import torch
 
@@ -51,7 +52,8 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
     splits = load(plan.loader, *where, **plan.settings)
     loaded = time.perf_counter()
     resumed = (folder / "last.pt").exists()
-    run = train(splits, TrainConfig.model_validate(plan.config), folder, progress=progress)
+    config = TrainConfig.model_validate(plan.config)
+    run = train(splits, config, folder, progress=progress, keep_diverged=True)
     end = time.perf_counter()
     training = sum(len(splits["train"]) / epoch["samples_per_second"] for epoch in run.history)
     record = {
@@ -75,6 +77,7 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
         **made_by,
         "critical": splits.critical,
         "best_epoch": run.best_epoch,
+        "diverged": run.diverged,
         "validation_auc": [round(epoch["validation"]["auc"], 4) for epoch in run.history],
         "training_losses": {
             term: [float(f"{epoch['train'][term]:.4g}") for epoch in run.history]

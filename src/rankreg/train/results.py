@@ -11,33 +11,41 @@ from rankreg.train.folder import read_state, write_json, write_lines, write_stat
 
 
 class Results(NamedTuple):
-    """The best epoch's record with its weights, scores by part, one record per epoch."""
+    """The best epoch's record with its weights, scores by part, one record per epoch, how it diverged if it did."""
 
     best: dict[str, Any]
     scores: Mapping[str, Scores]
     history: list[dict[str, Any]]
+    diverged: str | None = None
 
 
 def write_finished(folder: Path, results: Results) -> None:
     """Write everything; last the file whose presence says that all the rest is there."""
-    best, scores, history = results
+    best, scores, history, diverged = results
     write_lines(folder / "metrics.jsonl", history)
     write_state(folder / "best.pt", best)
     for name, values in scores.items():
         values.save(folder / f"scores-{name}.npz")
     write_json(
         folder / "finished.json",
-        {"epochs": len(history), "best_epoch": best["epoch"], "validation": history[best["epoch"]]["validation"]},
+        {
+            "epochs": len(history),
+            "best_epoch": best["epoch"],
+            "validation": history[best["epoch"]]["validation"],
+            "diverged": diverged,
+        },
     )
 
 
 def read_finished(folder: Path, splits: Splits) -> Results | None:
     """What `write_finished` wrote, or None if the run is not finished."""
-    if not (folder / "finished.json").exists():
+    finished = folder / "finished.json"
+    if not finished.exists():
         return None
     best = read_state(folder / "best.pt")
     if best is None:
         raise ValueError(f"{folder} says it is finished but has no best.pt: remove finished.json to repeat the run")
     scores = {name: Scores.load(folder / f"scores-{name}.npz") for name in splits.parts if name != "train"}
     lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return Results(best, scores, [json.loads(line) for line in lines])
+    diverged = json.loads(finished.read_text(encoding="utf-8")).get("diverged")
+    return Results(best, scores, [json.loads(line) for line in lines], diverged)

@@ -16,7 +16,7 @@ from rankreg.scores import Scores
 from rankreg.train.bars import epoch_summary, training_bar
 from rankreg.train.config import TrainConfig
 from rankreg.train.folder import claim, locked, read_state, write_lines, write_state
-from rankreg.train.loop import Training, load_weights
+from rankreg.train.loop import DivergenceError, Training, load_weights
 from rankreg.train.randomness import borrowed_randomness
 from rankreg.train.results import Results, read_finished, write_finished
 from rankreg.train.scoring import check_model, score_together
@@ -28,7 +28,8 @@ from rankreg.train.task import complete, task_of
 class Run:
     """A finished run: the network of the best epoch, its scores by part, one record per epoch.
 
-    config is complete: what was left to the data (loss, network, head) is filled in.
+    config is complete: what was left to the data (loss, network, head) is filled in. diverged: how training
+    ended before its time, if it did.
     """
 
     folder: Path
@@ -37,6 +38,7 @@ class Run:
     scores: Mapping[str, Scores]
     history: list[dict[str, Any]]
     best_epoch: int
+    diverged: str | None = None
 
 
 def train(
@@ -46,6 +48,7 @@ def train(
     *,
     model: nn.Module | None = None,
     progress: bool | None = None,
+    keep_diverged: bool = False,
 ) -> Run:
     """Train on `splits`, choose the epoch on the validation part, score all parts but the training one.
 
@@ -55,7 +58,7 @@ def train(
     it gets uint8 images (N, 3, H, W), for which `Pixels` is the usual first layer, or float32 rows, and returns
     (N,) scores or (N, K) logits. progress: show a bar; by default when standard error is a terminal. Under
     torchrun every process calls this with the same arguments. Ctrl-C saves and raises `Interrupted`, NaN raises
-    `DivergenceError` (a ValueError).
+    `DivergenceError` (a ValueError); with keep_diverged the run ends there, if an epoch was finished before.
     """
     world = join(config.device)
     folder = Path(out_dir)
@@ -77,9 +80,15 @@ def train(
         if state is not None:
             training.load_state_dict(state)
         request = stack.enter_context(stop_requests())
+        diverged = None
         with training_bar(training, progress) as bar:
-            _run_epochs(training, folder, request, bar)
-        return _run(folder, config, network, _results(training, folder))
+            try:
+                _run_epochs(training, folder, request, bar)
+            except DivergenceError as error:
+                if not keep_diverged or not training.history:
+                    raise
+                diverged = str(error)
+        return _run(folder, config, network, _results(training, folder, diverged))
 
 
 def _run_epochs(training: Training, folder: Path, request: Request, bar: Progress) -> None:
@@ -114,7 +123,7 @@ def _save(training: Training, folder: Path) -> None:
     training.world.first(write)
 
 
-def _results(training: Training, folder: Path) -> Results:
+def _results(training: Training, folder: Path, diverged: str | None) -> Results:
     """The best epoch's weights and their scores, computed and written."""
     best, world = training.best, training.world
     assert best is not None  # there is at least one epoch
@@ -124,11 +133,12 @@ def _results(training: Training, folder: Path) -> Results:
         for name, samples in training.splits.parts.items()
         if name != "train"
     }
-    results = Results(best, scores, training.history)
+    results = Results(best, scores, training.history, diverged)
     world.first(lambda: write_finished(folder, results))
     return results
 
 
 def _run(folder: Path, config: TrainConfig, network: nn.Module, results: Results) -> Run:
     load_weights(network, results.best["model"])
-    return Run(folder, config, network.eval(), results.scores, results.history, results.best["epoch"])
+    scores, history, best = results.scores, results.history, results.best["epoch"]
+    return Run(folder, config, network.eval(), scores, history, best, results.diverged)
