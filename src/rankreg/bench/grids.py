@@ -81,6 +81,8 @@ LOSSES = ("bce", "s-ml", "s-fl", "a-ml", "a-fl", "cb-bce", "w-bce", "ldam")
 DATA: dict[str, Data] = {
     "cifar10-100": Data("CIFAR-10 1:100", "cifar10", {"ratio": 100}, (0.98, 0.95, 0.92), "cifar10-1:100"),
     "cifar10-200": Data("CIFAR-10 1:200", "cifar10", {"ratio": 200}, (0.98, 0.95, 0.92), "cifar10-1:200"),
+    "cifar10-10": Data("CIFAR-10 1:10", "cifar10", {"ratio": 10}, (0.98, 0.95, 0.92), "cifar10-1:100"),
+    "cifar100-20": Data("CIFAR-100 1:20", "cifar100", {"ratio": 20}, (0.98, 0.95, 0.90), "cifar100-1:100"),
     "cifar100-100": Data("CIFAR-100 1:100", "cifar100", {"ratio": 100}, (0.98, 0.95, 0.90), "cifar100-1:100"),
     "cifar100-200": Data("CIFAR-100 1:200", "cifar100", {"ratio": 200}, (0.98, 0.95, 0.90), "cifar100-1:200"),
     "melanoma": Data("Melanoma", "melanoma", {}, FOUR, "melanoma"),
@@ -185,6 +187,11 @@ EXPERIMENTS: dict[str, Experiment] = {
             "probability": None,
         },
         splits=5,
+    ),
+    "more-positives": Experiment(  # more than can be learned by heart: has the ranking term something to do then?
+        "Many more positives to train on",
+        ("cifar10-10", "cifar100-20"),
+        dict.fromkeys(("base", "oversampling", "buffer", "rankreg")),
     ),
     "rank-penalty": Experiment(
         "Rank penalties",
