@@ -221,6 +221,9 @@ def test_contrasts_set_variants_against_their_method_and_ranking_against_the_buf
     assert {("rankreg", "buffer"), ("probability", "buffer"), ("batch-32", "base")} <= set(controls)
     sizes = contrasts_of(EXPERIMENTS["buffer-size"], list(EXPERIMENTS["buffer-size"].arms))
     assert set(sizes) == {(f"size-{n}", "rankreg") for n in (0, 5, 10, 20, 48)}
+    smaller = contrasts_of(EXPERIMENTS["smaller-buffers"], list(EXPERIMENTS["smaller-buffers"].arms))
+    assert {("size-5", "buffer-5"), ("rankreg", "buffer"), ("size-5", "base"), ("buffer-5", "base")} <= set(smaller)
+    assert ("size-5", "buffer") not in smaller
     skin = contrasts_of(EXPERIMENTS["ham10000"], list(EXPERIMENTS["ham10000"].arms))
     assert {("fifo-batch-only", "base"), ("fifo-batch-only", "buffer")} <= set(skin)
     melanoma = contrasts_of(EXPERIMENTS["melanoma"], list(EXPERIMENTS["melanoma"].arms))

@@ -128,13 +128,15 @@ ARMS: dict[str, Arm] = {
     "fifo-batch-only": Arm(
         "+ RankReg, FIFO, base loss over the batch", _rankreg(buffer={"policy": "fifo", "base_over": "batch"})
     ),
-    **{f"size-{n}": Arm(f"buffer of {n}", _rankreg(buffer={"capacity": n})) for n in (0, 5, 10, 20, 48)},
+    **{f"size-{n}": Arm(f"+ RankReg, buffer of {n}", _rankreg(buffer={"capacity": n})) for n in (0, 5, 10, 20, 48)},
+    **{f"buffer-{n}": Arm(f"+ buffer of {n}", _buffer_only(capacity=n)) for n in (5, 10, 20)},
     **{f"reach-{reach:g}": Arm(f"reach {reach:g}", _rankreg(reach=reach)) for reach in (0.3, 3.0, 10.0)},
     **{f"weight-{weight:g}": Arm(f"weight {weight:g}", _rankreg(weight=weight)) for weight in (0.3, 3.0, 10.0)},
     **{f"margin-{margin:g}": Arm(f"margin {margin:g}", _rankreg(margin=margin)) for margin in (1.0, 3.0, 10.0)},
 }
 
 SETTINGS = tuple(name for name in ARMS if name.split("-")[0] in ("reach", "weight", "margin"))
+BUFFERS, RANKED_BUFFERS = ([f"{name}-{n}" for n in (5, 10, 20)] for name in ("buffer", "size"))
 TUNED = {  # every budget that was tried, but for the one that was chosen: that is the arm itself
     f"{name}-rate-{rate:g}-epochs-{epochs}": Arm(
         f"{ARMS[name].title}, {epochs} epochs at {rate:g}",
@@ -216,6 +218,11 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("cifar10-100", "cifar100-100"),
         {"size-0": "0", "size-5": "5", "size-10": "10", "size-20": "20", "rankreg": "32", "size-48": "48"},
         published="buffer_size",
+    ),
+    "smaller-buffers": Experiment(  # is the ranking term more than a weaker rebalancing?
+        "Smaller buffers, with and without the ranking term",
+        ("cifar10-100", "cifar100-100"),
+        dict.fromkeys(("base", *BUFFERS, "buffer", *RANKED_BUFFERS, "rankreg")),
     ),
     "label-noise": Experiment(
         "Label noise",

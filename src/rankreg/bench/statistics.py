@@ -83,8 +83,8 @@ def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str,
     """What is compared with what, as far as there are such arms.
 
     The main tables: what the ranking term adds to the buffer, the buffer to the base loss, and both. Elsewhere a
-    method's other budgets with its own, everything with the base loss, and what ranks with the buffer alone;
-    without these, with the paper's own choice.
+    method's other budgets with its own, everything with the base loss, and what ranks with its buffer alone, or the
+    usual one; without these, with the paper's own choice.
     """
     if experiment.layout in ("main", "noise"):
         ours = ranking_arm(experiment)
@@ -98,6 +98,14 @@ def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str,
             found.append((arm, own[0]))
             continue
         ranks = ARMS[arm].config["method"]["name"] == "rankreg"
-        against = ["buffer"] * ranks + ["base"] if {"base", "buffer"} & set(arms) else [papers]
+        alone = [_buffer_of(arm, arms)] if ranks else []
+        against = [*alone, "base"] if {"base", "buffer"} & set(arms) else [papers]
         found += [(arm, other) for other in against if other in arms and other != arm]
     return found
+
+
+def _buffer_of(arm: str, arms: Sequence[str]) -> str:
+    """The arm with the same buffer and no ranking term, if it is among these."""
+    ours = ARMS[arm].config
+    wanted = {**ours, "method": {"name": "buffer", "buffer": ours["method"]["buffer"]}}
+    return next((other for other in arms if ARMS[other].config == wanted), "buffer")
