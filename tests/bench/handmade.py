@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,13 +35,13 @@ def write(
     parts: Iterable[str] = tuple(SIZES),
     quality: float | None = None,
     seconds: float = 60,
-    diverged: str | None = None,
+    **more: Any,
 ) -> None:
     """A record of one run."""
     level = QUALITY.get(plan.arm, 0.8) if quality is None else quality
     seed = plan.split * 31 + sum(map(ord, plan.loss + plan.arm))
     scores = {name: part(name, level, seed, 10 if "-lt-" in plan.data else 2) for name in parts}
-    Records(folder).write(plan, Outcome({"seconds": {"total": seconds}, "diverged": diverged}, scores))
+    Records(folder).write(plan, Outcome({"seconds": {"total": seconds}, **more}, scores))
 
 
 def write_all(

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from rankreg._names import look_up
+from rankreg.bench.curves import curves_page
 from rankreg.bench.grids import ARMS, DATA, LOSSES, TUNING, TestSet
 from rankreg.bench.intervals import difference_intervals
 from rankreg.bench.numbers import difference_numbers
@@ -86,7 +87,7 @@ class Question:
 
 
 def compare_pages(question: Question, test: str | None = None) -> list[Page]:
-    """One page for each test set and data set on which both arms share a split."""
+    """One page for each test set and data set on which both arms share a split, then their validation curves."""
     plans = question.plans()
     runs, tests = read_runs(plans, question.folder), question.tests(test)
     grids = [grid for one in tests if runs and (grid := grid_of(plans, runs, one)) is not None]
@@ -97,7 +98,9 @@ def compare_pages(question: Question, test: str | None = None) -> list[Page]:
             f"no split is recorded for both {question.first} and {question.second} with preset {question.preset} in"
             f" {question.folder}: `rankreg bench status` shows what is there, `rankreg bench run` trains it"
         )
-    return found
+    records, arms = Records(question.folder), (question.first, question.second)
+    curves = [curves_page(plans, records, data, arms) for data in dict.fromkeys(sheet.data for sheet in sheets)]
+    return found + [page for page in curves if page is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,9 +192,9 @@ class Contrast:
     def numbers(self) -> Iterator[Number]:
         """Difference, what could be detected and p-value, for every loss and over all."""
         for loss, paired in self.pairs.items():
-            yield from difference_numbers("compare", self.grid, self.data, [loss], paired)
+            yield from difference_numbers("compare", self.grid.test, self.data, [loss], paired)
         if self.pooled is not None:
-            yield from difference_numbers("compare", self.grid, self.data, list(self.pairs), self.pooled)
+            yield from difference_numbers("compare", self.grid.test, self.data, list(self.pairs), self.pooled)
 
 
 def _splits(folder: Path, wanted: int | None) -> int:

@@ -112,4 +112,4 @@ def _numbers(asked: Asked, grid: Grid, loss: str, pairs: dict[str, list[Paired]]
         yield from cell_numbers(asked.name, grid, key, cell, published_values(asked.experiment, *key))
     for data, each in pairs.items():
         for paired in each:
-            yield from difference_numbers(asked.name, grid, data, [loss], paired)
+            yield from difference_numbers(asked.name, grid.test, data, [loss], paired)

@@ -31,13 +31,13 @@ def pooled_name(used: Sequence[str], losses: Sequence[str]) -> str:
 
 
 def difference_numbers(
-    experiment: str, grid: Grid, data: str, losses: Sequence[str], paired: Paired
+    experiment: str, test: str, data: str, losses: Sequence[str], paired: Paired
 ) -> Iterator[Number]:
     """A contrast's mean difference, what it could have detected, and its p-value."""
     arm, loss = f"{paired.first} minus {paired.second}", pooled_name(paired.losses, losses)
     for measure in paired.values:
         found, count = paired.estimate(measure), len(paired.splits)
-        number = Number(experiment, data, grid.test, loss, arm, measure, "difference", found.mean, splits=count)
+        number = Number(experiment, data, test, loss, arm, measure, "difference", found.mean, splits=count)
         yield replace(number, low=found.low, high=found.high)
         for kind, value in (("detectable", paired.detectable(measure)), ("p-value", paired.p_value(measure))):
             if value is not None:

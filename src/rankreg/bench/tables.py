@@ -180,7 +180,7 @@ class Sheet:
             for key, cell in self.cells(loss).items():
                 yield from cell_numbers(name, grid, key, cell, published_values(self.asked.experiment, *key))
         for paired in self.pairs:
-            yield from difference_numbers(name, grid, self.data, self.losses, paired)
+            yield from difference_numbers(name, grid.test, self.data, self.losses, paired)
         if self.gap:
             yield from self.gap.numbers(Number(name, self.data, grid.test, self.losses[0], "", "", "", 0.0))
         for others, second in GAINS.values() if self.is_main else ():

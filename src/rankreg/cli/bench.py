@@ -150,8 +150,8 @@ def compare(
 
     For each measure: the mean difference of single networks with Student's interval over splits, whether it tells
     the two apart, the smallest true difference that so many splits could have detected, every split's difference,
-    and the difference of the ensembles with an interval over test samples. A negative FPR difference means that A
-    raises fewer false alarms. Needs neither torch nor the data.
+    and the difference of the ensembles with an interval over test samples; last, validation AUC epoch by epoch. A
+    negative FPR difference means that A raises fewer false alarms. Needs neither torch nor the data.
 
     What the ranking term adds to the buffer alone: rankreg bench compare rankreg buffer --data cifar10-100
 
