@@ -1,0 +1,42 @@
+"""Two arms compared epoch by epoch."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rankreg.bench.planning import plan_run
+from tests.bench.handmade import write
+from tests.conftest import Run
+
+LOSSES = ("bce", "ldam")
+
+
+def test_a_comparison_ends_with_validation_auc_epoch_by_epoch(run: Run, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    curves = random.uniform(0.5, 1, size=(2, 2, 3, 4))  # arms, losses, splits, epochs
+    for place in np.ndindex(2, 2, 3):
+        arm, loss, split = ("rankreg", "buffer")[place[0]], LOSSES[place[1]], place[2]
+        plan = plan_run("compact", "cifar100-100", loss, arm, split)
+        write(tmp_path, plan, validation_auc=curves[place].tolist())
+    words = ("compare", "rankreg", "buffer", "--test", "official", "--records", str(tmp_path))
+    out = run("bench", *words)[1]
+    assert "validation AUC epoch by epoch, 3 splits, 2 losses" in out
+    rows = list(csv.DictReader(io.StringIO(run("bench", *words, "--format", "csv")[1])))
+    found = {row["measure"]: row for row in rows if row["test"] == "validation" and row["kind"] == "difference"}
+    assert list(found) == ["epoch 1", "epoch 2", "epoch 3", "epoch 4", "best epoch"]
+    by_split = 100 * (curves[0] - curves[1]).mean(axis=0)  # splits, epochs
+    low, high = stats.t.interval(0.95, 2, by_split[:, 2].mean(), stats.sem(by_split[:, 2]))
+    assert float(found["epoch 3"]["value"]) == pytest.approx(by_split[:, 2].mean(), abs=1e-3)
+    assert [float(found["epoch 3"][end]) for end in ("low", "high")] == pytest.approx([low, high], abs=1e-3)
+    best = 100 * np.subtract(*curves.max(axis=-1)).mean()
+    assert float(found["best epoch"]["value"]) == pytest.approx(best, abs=1e-3)
+
+
+def test_runs_of_different_length_have_no_common_epochs(run: Run, tmp_path: Path) -> None:
+    for arm, epochs in (("base", 4), ("buffer", 2)):
+        write(tmp_path, plan_run("compact", "cifar100-100", "bce", arm, 0), validation_auc=[0.7] * epochs)
+    assert "epoch by epoch" not in run("bench", "compare", "base", "buffer", "--records", str(tmp_path))[1]
