@@ -51,6 +51,14 @@ def test_records_are_drawn_at_random(records: Path, run: Run) -> None:
     assert said.count("the same") == len(PLANS)
 
 
+def test_records_of_such_a_machine_are_drawn_first(records: Path, run: Run) -> None:
+    for plan in PLANS:
+        path = records / f"{plan.name}.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"machine": "VAX"}))
+        said = run("bench", "verify", "--random", "7")[1]
+        assert said.count("the same") == (1 if plan is PLANS[0] else len(PLANS))  # all of them, where none is
+
+
 def test_other_scores_are_found_out(records: Path, run: Run) -> None:
     path = records / f"{PLANS[0].name}.npz"
     with np.load(path) as file:

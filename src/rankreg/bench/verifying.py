@@ -11,7 +11,7 @@ import numpy as np
 
 from rankreg.bench.planning import Plan
 from rankreg.bench.records import Records, compact, plan_of
-from rankreg.bench.training import perform
+from rankreg.bench.training import machine, perform
 from rankreg.scores import Scores
 
 
@@ -30,10 +30,11 @@ class Verification:
 
 
 def choose(folder: Path, count: int, seed: int) -> list[Path]:
-    """So many records, drawn at random."""
+    """So many records, drawn at random: of those made on such a machine, where the same scores come out, if any."""
     files = list(Records(folder).files())
     if not files:
         raise ValueError(f"{folder} holds no records")
+    files = [file for file in files if Records.read_file(file).get("machine") == machine()] or files
     return Random(seed).sample(files, min(count, len(files)))
 
 

@@ -206,7 +206,7 @@ def verify(
     record: Annotated[
         str | None, typer.Argument(help="A record's file, or its name as `run` shows it.", show_default=False)
     ] = None,
-    random: Annotated[int, typer.Option(min=1, help="Without RECORD: this many, drawn at random.")] = 1,
+    random: Annotated[int, typer.Option(min=1, help="Without RECORD: so many, of this kind of machine.")] = 1,
     seed: Annotated[int, typer.Option(help="Which ones are drawn.")] = 0,
     tolerance: Annotated[float, typer.Option(min=0.0, help="Largest difference of a score that passes.")] = 1e-3,
     records: RECORDS = Path("records"),
@@ -214,7 +214,8 @@ def verify(
 ) -> None:
     """Run finished runs again from their records alone, and compare the scores: exit status 1 if they differ.
 
-    On the same kind of machine, with the same versions, the difference is 0.
+    On the same kind of machine, with the same versions, the difference is 0; on another processor a run is another
+    draw, so records of this kind are drawn, if there are any.
     """
     from rankreg.bench.verifying import choose, verify
     from rankreg.bench.words import verification_words
