@@ -247,3 +247,13 @@ def test_bad_multi_class_batches_are_refused() -> None:
 
 def test_values_on_another_device_are_not_looked_at() -> None:
     RankReg()(torch.empty(5, device="meta"), torch.empty(5, device="meta"))
+
+
+def test_positives_closer_than_the_reach_are_drawn_together_even_on_top() -> None:
+    scores = torch.tensor([0.1, 0.0, -1.0], dtype=torch.float64)  # ranks 1, 2, 3
+    _, gradient = scores_and_gradient(RankReg(reach=1.0), scores, torch.tensor([1, 1, 0]))
+    push = torch.tensor([1 / 3, 2 / 3, 0.0], dtype=torch.float64)  # 2 r / |P|: the lower positive leaps over
+    torch.testing.assert_close(gradient, brute_force_gradient(scores, push, gamma=1.5, scale=3.0))
+    assert gradient[0] > 0  # descent lowers the best positive (docs/decisions/0053)
+    assert gradient[1] < 0
+    assert gradient[2] == 0
