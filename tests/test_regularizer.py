@@ -78,6 +78,47 @@ def test_value_and_gradient_are_the_formula_at_gamma(
     torch.testing.assert_close(gradient, brute_force_gradient(scores, incoming, gamma, scale=n))
 
 
+def ranks_among_the_other_class(scores: Tensor, positive: Tensor) -> Tensor:
+    """Read aloud: one plus how many of the other class are higher."""
+    higher = scores[None, :] > scores[:, None]
+    return 1 + (higher & (positive[None, :] != positive[:, None])).sum(-1).to(scores.dtype)
+
+
+@given(samples, st.sampled_from(sorted(PENALTIES)), st.floats(0.1, 30.0))
+def test_value_and_gradient_among_negatives_are_the_formula_with_such_ranks(
+    pairs: list[tuple[float, int]], penalty: str, gamma: float
+) -> None:
+    scores = torch.tensor([score for score, _ in pairs], dtype=torch.float64)
+    labels = torch.tensor([label for _, label in pairs])
+    value_of, slope_of = FORMULAS[penalty]
+    positive = labels == 1
+    most = 1 + (~positive).sum()
+    ranks = ranks_among_the_other_class(scores, positive) / most
+    incoming = slope_of(ranks) * positive / positive.sum()
+    moved = ranks_among_the_other_class(scores + gamma * incoming, positive) / most
+    reg = RankReg(penalty, gamma=gamma, among="negatives")  # type: ignore[arg-type]
+    value, gradient = scores_and_gradient(reg, scores, labels)
+    torch.testing.assert_close(value, value_of(ranks)[positive].mean())
+    torch.testing.assert_close(gradient, (moved - ranks) / gamma)
+
+
+@given(samples, st.floats(0.1, 10.0))
+def test_among_negatives_no_positive_is_pushed_down_and_no_negative_up(
+    pairs: list[tuple[float, int]], reach: float
+) -> None:
+    scores = torch.tensor([score for score, _ in pairs], dtype=torch.float64)
+    labels = torch.tensor([label for _, label in pairs])
+    _, gradient = scores_and_gradient(RankReg(reach=reach, among="negatives"), scores, labels)
+    assert (gradient[labels == 1] <= 0).all()
+    assert (gradient[labels == 0] >= 0).all()
+
+
+def test_among_negatives_a_perfect_order_is_left_alone() -> None:
+    scores, labels = ordering("+++--")
+    _, gradient = scores_and_gradient(RankReg(reach=10.0, among="negatives"), scores, labels)
+    assert gradient.abs().sum() == 0
+
+
 @given(st.integers(0, 10_000), st.floats(0.1, 5.0))
 def test_reach_is_the_largest_shift(seed: int, reach: float) -> None:
     scores = torch.randn(12, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
@@ -186,10 +227,10 @@ def test_half_precision_scores_are_ranked_in_float32() -> None:
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
-@pytest.mark.parametrize("width", [{"reach": 0.7}, {"gamma": 5.0}])
-def test_the_compiled_regulariser_equals_the_eager_one(width: dict[str, float]) -> None:
+@pytest.mark.parametrize("settings", [{"reach": 0.7}, {"gamma": 5.0}, {"among": "negatives"}])
+def test_the_compiled_regulariser_equals_the_eager_one(settings: dict[str, object]) -> None:
     torch.manual_seed(4)
-    reg = RankReg(margin=0.1, **width)  # type: ignore[arg-type]
+    reg = RankReg(margin=0.1, **settings)  # type: ignore[arg-type]
     compiled = torch.compile(reg, fullgraph=True)
     scores, labels = torch.randn(64), (torch.rand(64) < 0.3).long()
     value, gradient = scores_and_gradient(reg, scores, labels)
@@ -201,6 +242,7 @@ def test_the_compiled_regulariser_equals_the_eager_one(width: dict[str, float]) 
     [
         ({"penalty": "square"}, "did you mean 'squared'"),
         ({"space": "probabilty"}, "did you mean 'probability'"),
+        ({"among": "negative"}, "did you mean 'negatives'"),
         ({"gamma": "1"}, "gamma must be a finite number"),
         ({"gamma": 0.0}, "gamma must be a finite number above 0"),
         ({"reach": -1.0}, "reach must be a finite number above 0"),

@@ -4,6 +4,7 @@ Reference: Mohammadi, Zhao, Zhai, Tung, "Ranking Regularization for Critical Rar
 section 3.4, after Vlastelica et al., ICLR 2020 (black-box solvers) and Rolínek et al., CVPR 2020 (ranking).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -47,10 +48,21 @@ def run_starts(ordered: Tensor, *, normalize: bool) -> Tensor:
     return ranks.div_(n) if normalize else ranks
 
 
-def moved_ranks(ordered: Tensor, shifts: Tensor, *, normalize: bool) -> Tensor:
-    """The ranks of `ordered + shifts`, for scores in descending order: small shifts leave little to sort."""
+def ranks_among_others(ordered: Tensor, positive: Tensor) -> Tensor:
+    """One plus how many of the other class are higher, for scores in descending order along the last axis."""
+    starts = run_starts(ordered, normalize=False) - 1
+    positives = positive.to(ordered.dtype)
+    higher_positives = (positives.cumsum(dim=-1) - positives).gather(-1, starts.long())
+    return 1 + torch.where(positive, starts - higher_positives, higher_positives)
+
+
+def moved_ranks(ordered: Tensor, shifts: Tensor, ranks_of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """The ranks of `ordered + shifts`, for scores in descending order: small shifts leave little to sort.
+
+    ranks_of: the ranks of scores in descending order, given those and the order that sorted them.
+    """
     moved, order = (ordered + shifts).sort(dim=-1, descending=True)
-    return moved.scatter(-1, order, run_starts(moved, normalize=normalize))
+    return moved.scatter(-1, order, ranks_of(moved, order))
 
 
 class _BlackBoxRank(torch.autograd.Function):
@@ -66,5 +78,6 @@ class _BlackBoxRank(torch.autograd.Function):
     def backward(ctx: Any, *incoming: Tensor) -> tuple[Tensor, None, None]:
         ordered, order, ranks = ctx.saved_tensors
         shifts = ctx.gamma * incoming[0].gather(-1, order)
-        gradient = (moved_ranks(ordered, shifts, normalize=ctx.normalize) - ranks) / ctx.gamma
+        moved = moved_ranks(ordered, shifts, lambda scores, _: run_starts(scores, normalize=ctx.normalize))
+        gradient = (moved - ranks) / ctx.gamma
         return gradient.scatter(-1, order, gradient), None, None

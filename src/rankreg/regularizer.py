@@ -15,10 +15,11 @@ from rankreg._checks import (
 )
 from rankreg._names import look_up
 from rankreg.multiclass import critical_score
-from rankreg.ranking import moved_ranks, run_starts
+from rankreg.ranking import moved_ranks, ranks_among_others, run_starts
 
 PenaltyName = Literal["rank", "squared", "cubed", "exponential"]
 SpaceName = Literal["score", "probability"]
+AmongName = Literal["all", "negatives"]
 
 DEFAULT_REACH = 1.0  # docs/decisions/0002
 
@@ -42,6 +43,12 @@ SPACES: dict[str, Callable[[Tensor], Tensor]] = {
     "probability": torch.sigmoid,
 }
 
+# Normalised ranks of scores in descending order, given which of them are positives (docs/decisions/0053).
+RANKINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "all": lambda ordered, positive: run_starts(ordered, normalize=True),
+    "negatives": lambda ordered, positive: ranks_among_others(ordered, positive) / (1 + (~positive).sum()),
+}
+
 
 def rank_penalty(
     scores: Tensor,
@@ -52,6 +59,7 @@ def rank_penalty(
     gamma: float | None = None,
     space: SpaceName = "score",
     margin: float = 0.0,
+    among: AmongName = "all",
 ) -> Tensor:
     """The mean penalty of the positives' normalised ranks, differentiable in the scores.
 
@@ -61,14 +69,17 @@ def rank_penalty(
 
     p: `penalty`; a: scores (N,), or their sigmoid with space="probability", less `margin` at the positives;
     P: the samples with label 1. Give `reach`, the largest shift any a_i gets when asking how ranks would change
-    (in units of a), or `gamma`; without either, reach is 1. A batch without positives or without negatives gives
-    a zero that back-propagates zeros. The gradient is linear in the incoming one (docs/decisions/0002). In float32
-    a sigmoid is 1 from a score of 17 on: there, probabilities tie.
+    (in units of a), or `gamma`; without either, reach is 1. With among="negatives" a positive's rank is one plus
+    the negatives above it, out of |N| + 1, and positives that pass each other change nothing; as published, they
+    are drawn together where scores are closer than the reach (docs/decisions/0053). A batch without positives or
+    without negatives gives a zero that back-propagates zeros. The gradient is linear in the incoming one
+    (docs/decisions/0002). In float32 a sigmoid is 1 from a score of 17 on: there, probabilities tie.
 
     Reference: Mohammadi et al., CVPR 2023, Eq. 4 and section 3.4.
     """
     check_binary(scores, labels)
     value_of, slope_of = look_up(PENALTIES, penalty, "penalty")
+    ranks_of = look_up(RANKINGS, among, "among")
     _check_width(reach, gamma)
     check_not_negative(margin, "margin", "it is what positives must be ahead by")
 
@@ -81,11 +92,13 @@ def rank_penalty(
 
     # From here on everything stands in descending order of the scores.
     ordered, order = ranked.detach().sort(descending=True)
-    share = positive[order] * (both_classes.to(ordered.dtype) / count.clamp(min=1))
-    ranks = run_starts(ordered, normalize=True)
+    positive = positive[order]
+    share = positive * (both_classes.to(ordered.dtype) / count.clamp(min=1))
+    ranks = ranks_of(ordered, positive)
     push = share * slope_of(ranks)  # g, zero at the negatives
     width = gamma if gamma is not None else _width_of(DEFAULT_REACH if reach is None else reach, push)
-    gradient = (moved_ranks(ordered, width * push, normalize=True) - ranks) / width
+    moved = moved_ranks(ordered, width * push, lambda scores, again: ranks_of(scores, positive[again]))
+    gradient = (moved - ranks) / width
     gradient = gradient.scatter(0, order, gradient)
     value: Tensor = _KnownGradient.apply(ranked, (share * value_of(ranks)).sum(), gradient)  # type: ignore[no-untyped-call]
     return value
@@ -111,16 +124,18 @@ class RankReg(nn.Module):
         gamma: float | None = None,
         space: SpaceName = "score",
         margin: float = 0.0,
+        among: AmongName = "all",
         weight: float = 1.0,
         critical: int | None = None,
     ) -> None:
         super().__init__()
         look_up(PENALTIES, penalty, "penalty")
         look_up(SPACES, space, "space")
+        look_up(RANKINGS, among, "among")
         _check_width(reach, gamma)
         check_not_negative(margin, "margin", "it is what positives must be ahead by")
         check_not_negative(weight, "weight", "use 0 to switch the term off")
-        self.penalty, self.space, self.margin = penalty, space, margin
+        self.penalty, self.space, self.margin, self.among = penalty, space, margin, among
         self.reach, self.gamma = reach, gamma
         self.weight, self.critical = weight, critical
 
@@ -137,13 +152,15 @@ class RankReg(nn.Module):
             gamma=self.gamma,
             space=self.space,
             margin=self.margin,
+            among=self.among,
         )
 
     def extra_repr(self) -> str:
         width = f"gamma={self.gamma}" if self.gamma is not None else f"reach={self.reach or DEFAULT_REACH}"
         critical = "" if self.critical is None else f", critical={self.critical}"
         return (
-            f"{self.penalty!r}, {width}, space={self.space!r}, margin={self.margin}, weight={self.weight}{critical}"
+            f"{self.penalty!r}, {width}, space={self.space!r}, margin={self.margin}, among={self.among!r},"
+            f" weight={self.weight}{critical}"
         )
 
 

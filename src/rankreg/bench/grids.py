@@ -133,9 +133,12 @@ ARMS: dict[str, Arm] = {
     **{f"reach-{reach:g}": Arm(f"reach {reach:g}", _rankreg(reach=reach)) for reach in (0.3, 3.0, 10.0)},
     **{f"weight-{weight:g}": Arm(f"weight {weight:g}", _rankreg(weight=weight)) for weight in (0.3, 3.0, 10.0)},
     **{f"margin-{margin:g}": Arm(f"margin {margin:g}", _rankreg(margin=margin)) for margin in (1.0, 3.0, 10.0)},
+    "among-negatives": Arm("+ RankReg among negatives", _rankreg(among="negatives")),
+    "among-negatives-reach-10": Arm("among negatives, reach 10", _rankreg(among="negatives", reach=10.0)),
+    "among-negatives-margin-3": Arm("among negatives, margin 3", _rankreg(among="negatives", margin=3.0)),
 }
 
-SETTINGS = tuple(name for name in ARMS if name.split("-")[0] in ("reach", "weight", "margin"))
+SETTINGS = tuple(name for name in ARMS if name.split("-")[0] in ("reach", "weight", "margin", "among"))
 BUFFERS, RANKED_BUFFERS = ([f"{name}-{n}" for n in (5, 10, 20)] for name in ("buffer", "size"))
 TUNED = {  # every budget that was tried, but for the one that was chosen: that is the arm itself
     f"{name}-rate-{rate:g}-epochs-{epochs}": Arm(
@@ -144,7 +147,7 @@ TUNED = {  # every budget that was tried, but for the one that was chosen: that 
     )
     for name in ("base", "buffer", "rankreg")
     for epochs in (8, 16)
-    for rate in (0.01, 0.03, 0.1)
+    for rate in (0.003, 0.01, 0.03, 0.1)
     if {"learning_rate": rate, "epochs": epochs} != CIFAR_BUDGETS[ARMS[name].config["method"]["name"]]
 }
 TUNING = tuple(TUNED)
@@ -260,6 +263,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("cifar10-100", "cifar100-100"),
         dict.fromkeys(("buffer", "rankreg", "probability", "batch-only", *SETTINGS)),
         judged_on=("tuning",),  # the best of many looks better than it is: confirm it on a test set, as an arm
+    ),
+    "passing-each-other": Experiment(  # what is left of the harm when positives cannot, docs/decisions/0053
+        "Positives that pass each other, or cannot: ranks among negatives, or one shift for all (penalty r)",
+        ("cifar10-10", "cifar100-20", "cifar10-100", "cifar100-100"),
+        dict.fromkeys(("buffer", "rankreg", "among-negatives", "rank")),
+        judged_on=("tuning",),
     ),
     "tuning": Experiment(
         "Learning rate and epochs of each method, judged on the tuning pool",

@@ -55,6 +55,7 @@ COMPACT = {
     "precision": "float32",
     "device": "cpu",
 }
+LARGER = {**COMPACT, "precision": "bfloat16"}  # for three to four times the pixels
 
 
 def _budgets(epochs: int) -> dict[str, Settings]:
@@ -70,8 +71,12 @@ def _budgets(epochs: int) -> dict[str, Settings]:
 
 
 CIFAR_BUDGETS = _budgets(8)
-LARGER_BUDGETS = _budgets(4)  # for three to four times the pixels
-CIFAR_FAMILIES = {"cifar10": CIFAR_BUDGETS, "cifar100": CIFAR_BUDGETS, "cifar10-lt": LARGER_BUDGETS}
+LARGER_BUDGETS = _budgets(4)
+CIFAR_FAMILIES = {
+    "cifar10": (COMPACT, CIFAR_BUDGETS),
+    "cifar100": (COMPACT, CIFAR_BUDGETS),
+    "cifar10-lt": (LARGER, LARGER_BUDGETS),
+}
 SMOKE = {
     "epochs": 1,
     "schedule": "cosine",
@@ -109,14 +114,14 @@ PRESETS: dict[str, Preset] = {
         None,
         {
             **{
-                name: Family(name, {**COMPACT, "model": _network("resnet10", 0.25)}, {}, methods=budgets)
-                for name, budgets in CIFAR_FAMILIES.items()
+                name: Family(name, {**config, "model": _network("resnet10", 0.25)}, {}, methods=budgets)
+                for name, (config, budgets) in CIFAR_FAMILIES.items()
             },
             **{
                 name: Family(
                     name,
                     {
-                        **COMPACT,
+                        **LARGER,
                         "model": {**_network("resnet10", 0.25), "pixels": "imagenet"},
                         "augmentation": "dermoscopy",
                     },
