@@ -243,6 +243,20 @@ def test_only_what_is_done_counts_as_done(tmp_path: Path, capsys: pytest.Capture
     assert f"1 runs done, 1 failed, {len(plans) - 2} left" in said[2]
 
 
+def test_the_time_to_go_follows_the_pace_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    plans = plans_of("controls", "smoke", only=["cifar10-100", "base"], splits=4)  # of one cost
+    monkeypatch.setattr("rankreg.bench.words.time.monotonic", lambda: now[0])
+    display = RunDisplay(plans, tmp_path)
+    said = []
+    monkeypatch.setattr(display.console, "print", lambda line, **_: said.append(line))
+    for plan in plans[:2]:
+        now[0] += 90
+        display.settled(plan, "done")
+    assert said[0].endswith("(1 runs done, 3 left, 0:04:30 to go)")
+    assert said[1].endswith("(2 runs done, 2 left, 0:03:00 to go)")
+
+
 def test_runs_are_attempted_in_the_order_given(tmp_path: Path) -> None:
     plans = plans_of("controls", "smoke")
     started: list[str] = []

@@ -11,8 +11,9 @@ from rankreg.bench.planning import plan_run
 from rankreg.bench.records import Records
 from rankreg.bench.running import run_all
 from rankreg.bench.training import machine, missing_data
-from rankreg.bench.verifying import verify
+from rankreg.bench.verifying import flat, verify
 from rankreg.bench.workers import Place
+from rankreg.train import TrainConfig
 from tests.conftest import Run
 from tests.datasets.conftest import cifar, shared_data  # noqa: F401 - fixtures
 
@@ -97,6 +98,31 @@ def test_a_record_that_was_edited_is_refused(records: Path, run: Run) -> None:
     assert run("bench", "verify", PLANS[0].name)[0] == 2
     path.write_text(json.dumps({"format": 1}))
     assert "the record lacks preset" in run("bench", "verify", PLANS[0].name)[2]
+
+
+def test_a_config_that_comes_to_something_else_now_is_named(records: Path, run: Run) -> None:
+    path = records / f"{PLANS[0].name}.json"
+    record = json.loads(path.read_text())
+    record["complete_config"]["method"]["margin"] = 0.7
+    path.write_text(json.dumps(record))
+    assert "method.margin 0.7, now 0.0" in run("bench", "verify", PLANS[0].name)[1]
+
+
+def test_every_committed_config_still_comes_to_what_was_run() -> None:
+    """A record's hash covers what its config says, not what a default was at the time."""
+    newer = {"method.among": "all"}  # keys that did not exist yet, with what was done then
+    for path in Records(COMMITTED).files():
+        record = Records.read_file(path)
+        then, now = flat(record["complete_config"]), flat(TrainConfig.model_validate(record["config"]).model_dump())
+        for key in now.keys() & (then.keys() | newer.keys()):
+            if not key.startswith(("loss", "model")):  # the data fill these in
+                assert now[key] == then.get(key, newer.get(key)), f"{path}: {key}"
+
+
+def test_a_record_that_is_not_there_is_an_error(records: Path, run: Run) -> None:
+    status, _, said = run("bench", "verify", "nothing")
+    assert status == 2
+    assert "no record nothing" in said
 
 
 def test_no_records_is_an_error(run: Run) -> None:

@@ -77,6 +77,22 @@ def test_a_ceiling_of_other_samples_is_refused(tmp_path: Path) -> None:
         gap(tmp_path, first_id=7)
 
 
+def test_only_splits_that_the_ceiling_has_too_are_set_against_it(tmp_path: Path) -> None:
+    for arm, data, splits in (
+        ("base", HAM, (0, 1)),
+        ("buffer", HAM, (0, 1)),
+        ("rankreg", HAM, (1,)),
+        ("base", ALL, (0,)),
+    ):
+        for split in splits:
+            write(tmp_path, plan_run("compact", data, "bce", arm, split), parts=["test"])
+    asked = Asked("ham10000", "compact", tmp_path, 2)
+    found = gap_of(asked, asked.grids("official")[0], HAM)
+    assert found is not None
+    assert (found.arms["base"].splits, found.arms["buffer"].splits, found.ceiling.splits) == ((0,), (0,), (0,))
+    assert list(found.shares) == ["buffer"]
+
+
 def test_the_table_shows_the_ceiling_once_it_is_recorded(run: Run, tmp_path: Path) -> None:
     for arm in ("base", "buffer"):
         write(tmp_path, plan_run("compact", HAM, "bce", arm, 0), parts=["validation", "test"])

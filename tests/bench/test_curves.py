@@ -25,6 +25,7 @@ def test_a_comparison_ends_with_validation_auc_epoch_by_epoch(run: Run, tmp_path
     words = ("compare", "rankreg", "buffer", "--test", "official", "--records", str(tmp_path))
     out = run("bench", *words)[1]
     assert "validation AUC epoch by epoch, 3 splits, 2 losses" in out
+    assert "5 differences are shown" in " ".join(out.split())
     rows = list(csv.DictReader(io.StringIO(run("bench", *words, "--format", "csv")[1])))
     found = {row["measure"]: row for row in rows if row["test"] == "validation" and row["kind"] == "difference"}
     assert list(found) == ["epoch 1", "epoch 2", "epoch 3", "epoch 4", "best epoch"]

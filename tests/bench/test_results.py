@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_1samp
+from scipy.stats import norm, ttest_1samp
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from rankreg.bench.asking import Asked
@@ -13,9 +13,9 @@ from rankreg.bench.grids import DATA, EXPERIMENTS, TUNING
 from rankreg.bench.intervals import difference_intervals, intervals_of
 from rankreg.bench.planning import plan_run, plans_of
 from rankreg.bench.records import Outcome, Records
-from rankreg.bench.results import Grid
+from rankreg.bench.results import Cell, Grid
 from rankreg.bench.statistics import BETTER, contrasts_of, pair
-from rankreg.metrics import error_at_tpr, fpr_at_tpr
+from rankreg.metrics import error_at_tpr
 from rankreg.operating import compare
 from rankreg.scores import Scores
 from tests.bench.handmade import part, write, write_all
@@ -131,19 +131,41 @@ def test_the_gain_of_ensembles_is_the_papers_delta(grids: dict[str, Grid]) -> No
     assert found["auc"].losses == LOSSES
 
 
-def test_resampled_measures_are_those_of_resampled_scores(grids: dict[str, Grid]) -> None:
+def test_drawn_aucs_are_spread_like_those_of_resampled_scores(grids: dict[str, Grid]) -> None:
     cell, random = grids["official"].cells[NAME, "bce", "buffer"], np.random.default_rng(1)
     positives, negatives = (cell.mean.values[cell.mean.labels == label] for label in (1, 0))
     labels = np.repeat([1, 0], [len(positives), len(negatives)])
-    fprs, aucs = [], []
+    drawn = []
     for _ in range(1000):
         scores = np.append(*(random.choice(part, len(part)) for part in (positives, negatives)))
-        fprs.append(100 * fpr_at_tpr(labels, scores, 0.95))
-        aucs.append(100 * roc_auc_score(labels, scores))
-    for measure, drawn in (("fpr@95", fprs), ("auc", aucs)):
-        found = measure_draws(cell)[measure]
-        assert found.mean() == pytest.approx(np.mean(drawn), abs=4 * np.std(drawn) / np.sqrt(len(found)))
-        assert found.std() == pytest.approx(np.std(drawn), rel=0.25)
+        drawn.append(100 * roc_auc_score(labels, scores))
+    found = measure_draws(cell)["auc"]
+    assert found.mean() == pytest.approx(np.mean(drawn), abs=4 * np.std(drawn) / np.sqrt(len(found)))
+    assert found.std() == pytest.approx(np.std(drawn), rel=0.25)
+
+
+def test_the_interval_of_an_fpr_gain_covers_the_truth_as_often_as_it_says() -> None:
+    """Two losses, two models each, scores that share half of their noise: FPRs at a TPR are known."""
+    random, labels, inside = np.random.default_rng(0), np.repeat([1, 0], [60, 120]), 0
+    shifts = {("bce", "rankreg"): 2.0, ("bce", "buffer"): 1.5, ("s-ml", "rankreg"): 1.0, ("s-ml", "buffer"): 1.5}
+    true = {key: 100 * norm.sf(shift - norm.ppf(0.95)) for key, shift in shifts.items()}
+    gain = np.mean([true[loss, "buffer"] - true[loss, "rankreg"] for loss in LOSSES])
+    for _ in range(200):
+        common, cells = random.normal(size=180), {}
+        for (loss, arm), shift in shifts.items():
+            values = (common + random.normal(size=180)) / np.sqrt(2) + shift * labels
+            cells[NAME, loss, arm] = Cell(NAME, 1, {0: Scores(np.arange(180), labels, values)})
+        found = ensemble_gains(Grid("official", cells), NAME, LOSSES, "rankreg", ("buffer",))["fpr@95"]
+        inside += int(found.low <= gain <= found.high)
+    assert 180 <= inside <= 200  # 90 to 100 %: at 190 the binomial's own spread is 3
+
+
+def test_the_interval_of_a_single_fpr_gain_is_that_of_a_comparison(grids: dict[str, Grid]) -> None:
+    grid = grids["extended"]
+    first, second = (grid.cells[NAME, "bce", arm].mean for arm in ("rankreg", "base"))
+    expected = compare(first.labels, first.values, second.values, tpr=0.95).fpr
+    found = ensemble_gains(grid, NAME, ["bce"], "rankreg", ("base",))["fpr@95"]
+    assert (found.low, found.high) == pytest.approx((-100 * expected.high, -100 * expected.low), abs=4)
 
 
 def test_the_error_of_a_single_auc_gain_is_delongs(grids: dict[str, Grid]) -> None:
@@ -164,7 +186,11 @@ def test_only_splits_that_both_arms_have_are_compared(tmp_path: Path) -> None:
     assert found is not None
     assert (found.splits, found.losses) == ((1, 2), ("bce",))
     assert pair(grid, NAME, ["bce"], "rankreg", "alm") is None
-    assert ensemble_gains(grid, NAME, ["bce"], "rankreg", ("buffer",)) == {}  # ensembles of different splits
+    gain = ensemble_gains(grid, NAME, ["bce", "s-ml"], "rankreg", ("buffer",))["auc"]
+    assert (gain.splits, gain.losses) == ((1, 2), ("bce",))
+    fewer = [grid.cells[NAME, "bce", arm].on((1, 2)).ensemble["auc"].estimate for arm in ("rankreg", "buffer")]
+    assert gain.value == pytest.approx(fewer[0] - fewer[1])
+    assert ensemble_gains(grid, NAME, ["bce"], "rankreg", ("alm",)) == {}
 
 
 def test_splits_that_agree_to_the_digit_are_no_evidence(tmp_path: Path) -> None:
@@ -225,7 +251,7 @@ def test_contrasts_set_variants_against_their_method_and_ranking_against_the_buf
     assert {("size-5", "buffer-5"), ("rankreg", "buffer"), ("size-5", "base"), ("buffer-5", "base")} <= set(smaller)
     assert ("size-5", "buffer") not in smaller
     skin = contrasts_of(EXPERIMENTS["ham10000"], list(EXPERIMENTS["ham10000"].arms))
-    assert {("fifo-batch-only", "base"), ("fifo-batch-only", "buffer")} <= set(skin)
+    assert {("fifo-batch-only", "base"), ("fifo-batch-only", "no-buffer"), ("fifo", "buffer")} <= set(skin)
     melanoma = contrasts_of(EXPERIMENTS["melanoma"], list(EXPERIMENTS["melanoma"].arms))
     assert melanoma[:2] == [("batch-only", "buffer"), ("batch-only", BETTER)]
     assert contrasts_of(EXPERIMENTS["ham10000-ceiling"], ["base"]) == []

@@ -126,7 +126,7 @@ def test_a_verdict_is_what_the_interval_allows() -> None:
 def test_numbers_are_written_with_a_real_minus_and_no_negative_zero() -> None:
     assert (plain(-0.04), plain(-1.25), signed(2.0), signed(-2.0)) == ("0.0", "−1.2", "+2.0", "−2.0")
     assert limits(Estimate(24.8, -0.2, 49.8)) == "(0 to 50)"
-    assert gain_limits(Gain(2.0, -0.3, 4.3, ())) == "[0 to 4]"
+    assert gain_limits(Gain(2.0, -0.3, 4.3, (), ())) == "[0 to 4]"
     assert [measure_title(m) for m in ("fpr@98", "auc", "error@80tpr")] == ["FPR@98", "AUC", "error@80"]
 
 
@@ -253,6 +253,7 @@ def test_a_comparison_the_other_way_round_has_the_opposite_sign(table: Run) -> N
         (("compare", "rankreg", "bufer"), "did you mean 'buffer'"),
         (("compare", "rankreg", "oversampling"), "no split is recorded for both"),
         (("compare", "base", TUNING[0], "--test", "official"), "never on a test set"),
+        (("compare", "reach-10", "buffer", "--test", "official"), "never on a test set"),
     ],
 )
 def test_what_cannot_be_shown_is_a_message(table: Run, words: tuple[str, ...], message: str) -> None:

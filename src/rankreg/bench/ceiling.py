@@ -30,7 +30,7 @@ class Gap:
 
     @cached_property
     def shares(self) -> dict[str, dict[str, Interval | None]]:
-        """By arm and measure; arms without a record, or of other splits than the base loss, are left out."""
+        """By arm and measure; arms that lack a split of the base loss are left out."""
         base = self.arms["base"]
         return {
             arm: {measure: self._share(cell, measure) for measure in base.ensemble}
@@ -74,7 +74,7 @@ class Gap:
 
 
 def gap_of(asked: Asked, grid: Grid, data: str) -> Gap | None:
-    """The gap of an experiment that names a ceiling, if both its ends are recorded for this test set."""
+    """The gap of an experiment that names a ceiling, on the splits that both its ends have for this test set."""
     named = asked.experiment.ceiling
     if named is None:
         return None
@@ -82,10 +82,12 @@ def gap_of(asked: Asked, grid: Grid, data: str) -> Gap | None:
     arms = {arm: cell for (one, of, arm), cell in grid.cells.items() if (one, of) == (data, loss)}
     other = replace(asked, name=named, only=()).grids(grid.test)[0]
     far = next((cell for cell in other.cells.values() if cell.scores), None)
-    if far is None or "base" not in arms or not arms["base"].scores:
+    splits = sorted(set(arms["base"].splits) & set(far.splits)) if far and "base" in arms else []
+    if far is None or not splits:
         return None
     check_same_samples(arms["base"].mean, far.mean, named, data)
-    return Gap(arms, far)
+    whole = {arm: cell.on(splits) if set(splits) <= set(cell.splits) else cell for arm, cell in arms.items()}
+    return Gap(whole, far.on(splits))
 
 
 def _entry(share: Interval | None) -> Entry:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rankreg._names import look_up
 from rankreg.bench.curves import curves_page
-from rankreg.bench.grids import ARMS, DATA, LOSSES, TUNING, TestSet
+from rankreg.bench.grids import ARMS, DATA, LOSSES, TestSet, for_choosing
 from rankreg.bench.intervals import difference_intervals
 from rankreg.bench.numbers import difference_numbers
 from rankreg.bench.pages import Block, Entry, Number, Page, Row
@@ -60,7 +60,7 @@ class Question:
 
     def tests(self, test: str | None) -> Sequence[TestSet]:
         """Arms that settings are chosen among are compared on the tuning pool only."""
-        chosen = self.first in TUNING or self.second in TUNING
+        chosen = any(for_choosing(arm) for arm in (self.first, self.second))
         if test is None:
             return ("tuning",) if chosen else ("official", "extended")
         look_up({str(name): name for name in PARTS}, test, "test set")

@@ -11,7 +11,16 @@ from rankreg.bench.pages import Block, Entry, Page, Row
 from rankreg.bench.planning import Plan
 from rankreg.bench.records import Records
 from rankreg.bench.statistics import Paired
-from rankreg.bench.wording import arm_title, contrast_title, limits, plain, scope, signed, verdict
+from rankreg.bench.wording import (
+    arm_title,
+    contrast_title,
+    limits,
+    multiplicity_note,
+    plain,
+    scope,
+    signed,
+    verdict,
+)
 
 Curve = NDArray[np.float64]
 NOTES = (
@@ -42,12 +51,12 @@ def curves_page(plans: Sequence[Plan], records: Records, data: str, arms: tuple[
         before = [Entry(plain(float(np.mean(level[name])))) for level in levels]
         entries = (*before, Entry(signed(found.mean), limits(found)), Entry(verdict(found)))
         rows.append(Row(name, entries, rule=name.startswith("best")))
-    title = contrast_title(*arms)
+    title, many = contrast_title(*arms), multiplicity_note([paired])
     head = ("", *map(arm_title, arms), title, "")
     return Page(
         f"{title}: {DATA[data].title}, validation AUC epoch by epoch, {scope(paired, losses)}",
         (Block(f"{title} (Student's 95 % interval over splits)", head, tuple(rows)),),
-        NOTES,
+        NOTES + ((many,) if many else ()),
         tuple(difference_numbers("compare", "validation", data, losses, paired)),
     )
 

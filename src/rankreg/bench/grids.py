@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rankreg.bench.presets import CIFAR_BUDGETS
+from rankreg.bench.presets import PRESETS
 
 Layout = Literal["main", "arms", "noise"]
 TestSet = Literal["official", "extended", "tuning"]
@@ -74,6 +74,7 @@ def _buffer_only(**changes: Any) -> dict[str, Any]:
     return {"batch_size": 32, "method": {"name": "buffer", "buffer": _buffer(**changes)}}
 
 
+NO_BUFFER = "no-buffer"  # the arm that is "batch-only" without the ranking term: as many steps at the same rate
 FOUR = (0.98, 0.95, 0.92, 0.90)
 NOISE = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 LOSSES = ("bce", "s-ml", "s-fl", "a-ml", "a-fl", "cb-bce", "w-bce", "ldam")
@@ -118,6 +119,7 @@ ARMS: dict[str, Arm] = {
     "rankreg": Arm("+ RankReg", _rankreg()),
     "oversampling": Arm("oversampled", {"batch_size": 64, "method": {"name": "none"}, "sampling": "balanced"}),
     "batch-32": Arm("batch 32", {"batch_size": 32, "method": {"name": "none"}}),
+    NO_BUFFER: Arm("batch 32, RankReg's steps", _buffer_only(capacity=0)),
     "probability": Arm("+ RankReg on probabilities, γ = 1", _rankreg(space="probability", gamma=1.0)),
     "rank": Arm("penalty r", _rankreg(penalty="rank")),
     "cubed": Arm("penalty r³", _rankreg(penalty="cubed")),
@@ -139,6 +141,13 @@ ARMS: dict[str, Arm] = {
     "among-negatives-weight-0.1": Arm("among negatives, weight 0.1", _rankreg(among="negatives", weight=0.1)),
 }
 
+
+def _budget(arm: str) -> tuple[float, int]:
+    """Learning rate and epochs of an arm on CIFAR."""
+    config = PRESETS["compact"].families["cifar10"].config_of(ARMS[arm].config["method"]["name"])
+    return config["learning_rate"], config["epochs"]
+
+
 SETTINGS = tuple(name for name in ARMS if name.split("-")[0] in ("reach", "weight", "margin", "among"))
 BUFFERS, RANKED_BUFFERS = ([f"{name}-{n}" for n in (5, 10, 20)] for name in ("buffer", "size"))
 TUNED = {  # every budget that was tried, but for the one that was chosen: that is the arm itself
@@ -149,7 +158,7 @@ TUNED = {  # every budget that was tried, but for the one that was chosen: that 
     for name in ("base", "buffer", "rankreg")
     for epochs in (8, 16)
     for rate in (0.003, 0.01, 0.03, 0.1)
-    if {"learning_rate": rate, "epochs": epochs} != CIFAR_BUDGETS[ARMS[name].config["method"]["name"]]
+    if (rate, epochs) != _budget(name)
 }
 TUNING = tuple(TUNED)
 ARMS |= TUNED
@@ -249,7 +258,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         {
             "base": None,
             "alm": None,
-            "batch-32": None,  # what "batch-only" is without the ranking term
+            NO_BUFFER: None,
             "buffer": None,
             "rankreg": None,
             "fifo": None,
@@ -273,8 +282,14 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "tuning": Experiment(
         "Learning rate and epochs of each method, judged on the tuning pool",
-        ("cifar100-100", "cifar10-100"),
+        ("cifar100-100", "cifar10-100", "cifar10-10"),
         dict.fromkeys(("base", "buffer", "rankreg", *TUNING)),
         judged_on=("tuning",),
     ),
 }
+
+
+def for_choosing(arm: str) -> bool:
+    """Whether the arm is only there to choose settings by: never to be looked at on a test set."""
+    homes = [experiment.judged_on for experiment in EXPERIMENTS.values() if arm in experiment.arms]
+    return all(judged_on == ("tuning",) for judged_on in homes)

@@ -81,14 +81,13 @@ def unique(plans: Iterable[Plan]) -> list[Plan]:
 
 
 def plan_run(preset: str, data: str, loss: str, arm: str, split: int) -> Plan:
-    """A single run; later choices go before earlier ones: preset, loss, method, arm."""
+    """A single run; later choices go before earlier ones: preset, method, loss, arm."""
     source = DATA[data]
     family = PRESETS[preset].families[source.family]
     settings = dict(family.settings) if family.replace else {**source.settings, **family.settings}
     config: dict[str, Any] = {
-        **family.config,
+        **family.config_of(ARMS[arm].config["method"]["name"]),
         "loss": {"name": loss, "settings": LOSS_SETTINGS.get(source.published, {}).get(loss, {})},
-        **family.methods.get(ARMS[arm].config["method"]["name"], {}),
         **ARMS[arm].config,
         "seed": split,
     }

@@ -23,6 +23,10 @@ class Family:
     methods: Mapping[str, Settings] = field(default_factory=dict)
     split_is: Literal["seed", "member"] = "seed"
 
+    def config_of(self, method: str) -> Settings:
+        """How it is trained with that method."""
+        return {**self.config, **self.methods.get(method, {})}
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -55,28 +59,26 @@ COMPACT = {
     "precision": "float32",
     "device": "cpu",
 }
-LARGER = {**COMPACT, "precision": "bfloat16"}  # for three to four times the pixels
 
 
-def _budgets(epochs: int) -> dict[str, Settings]:
-    """By method, chosen on tuning data (docs/decisions/0050); all take as many steps of as many samples.
+def _compact(name: str, epochs: int, settings: Settings | None = None, **changes: Any) -> Family:
+    """Quarter width, with budgets chosen on tuning data (docs/decisions/0050): as many steps and samples for all.
 
-    Those with a buffer take twice the steps in an epoch, each of 32 samples and 32 from the buffer.
+    Methods with a buffer take twice the steps in an epoch, each of 32 samples and 32 from the buffer.
     """
     plain, buffered = (
         {"learning_rate": 0.03, "epochs": 2 * epochs},
         {"learning_rate": 0.01, "epochs": epochs},
     )
-    return {"none": plain, "alm": plain, "buffer": buffered, "rankreg": buffered}
+    return Family(
+        name,
+        {**COMPACT, **plain, "model": _network("resnet10", 0.25), **changes},
+        settings or {},
+        methods={"buffer": buffered, "rankreg": buffered},
+        split_is=SKIN_SPLITS.get(name, "seed"),
+    )
 
 
-CIFAR_BUDGETS = _budgets(8)
-LARGER_BUDGETS = _budgets(4)
-CIFAR_FAMILIES = {
-    "cifar10": (COMPACT, CIFAR_BUDGETS),
-    "cifar100": (COMPACT, CIFAR_BUDGETS),
-    "cifar10-lt": (LARGER, LARGER_BUDGETS),
-}
 SMOKE = {
     "epochs": 1,
     "schedule": "cosine",
@@ -113,23 +115,19 @@ PRESETS: dict[str, Preset] = {
         "quarter width, 4 to 16 epochs, 3 or 5 splits: what two cores can do",
         None,
         {
+            "cifar10": _compact("cifar10", 8),
+            "cifar100": _compact("cifar100", 8),
+            "cifar10-lt": _compact("cifar10-lt", 4, precision="bfloat16"),
             **{
-                name: Family(name, {**config, "model": _network("resnet10", 0.25)}, {}, methods=budgets)
-                for name, (config, budgets) in CIFAR_FAMILIES.items()
-            },
-            **{
-                name: Family(
+                name: _compact(
                     name,
-                    {
-                        **LARGER,
-                        "model": {**_network("resnet10", 0.25), "pixels": "imagenet"},
-                        "augmentation": "dermoscopy",
-                    },
+                    4,
                     {"size": [48, 64]},
-                    methods=LARGER_BUDGETS,
-                    split_is=split_is,
+                    model={**_network("resnet10", 0.25), "pixels": "imagenet"},
+                    augmentation="dermoscopy",
+                    precision="bfloat16",
                 )
-                for name, split_is in SKIN_SPLITS.items()
+                for name in SKIN_SPLITS
             },
         },
     ),

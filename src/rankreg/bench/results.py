@@ -1,6 +1,6 @@
 """From plans and records to numbers: what each cell of a grid came to, on one test set. No torch, no data sets."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,6 +56,12 @@ class Cell:
         """The splits that are recorded."""
         return tuple(sorted(self.scores))
 
+    def on(self, splits: Sequence[int]) -> "Cell":
+        """The same with these splits only."""
+        if self.splits == tuple(splits):
+            return self
+        return Cell(self.data, self.planned, {split: self.scores[split] for split in splits})
+
 
 @dataclass(frozen=True, eq=False)
 class Grid:
@@ -71,6 +77,17 @@ class Grid:
     def measures(self, data: str) -> tuple[str, ...]:
         """What is measured on a data set."""
         return names_of(DATA[data])
+
+    def shared(
+        self, data: str, losses: Sequence[str], arms: Sequence[str]
+    ) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """The losses that have all of these arms on some split, and the splits that all of those have in common."""
+        common: dict[str, set[int]] = {}
+        for loss in losses:
+            cells = [self.cells.get((data, loss, arm)) for arm in arms]
+            splits = set.intersection(*(set(cell.splits) if cell else set() for cell in cells))
+            common |= {loss: splits} if splits else {}
+        return tuple(common), tuple(sorted(set.intersection(*common.values()))) if common else ()
 
     def counts(self, data: str) -> tuple[int, int] | None:
         """Positives and others in the test set; None without a record."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankreg.bench.grids import ARMS, TUNING, Experiment
+from rankreg.bench.grids import ARMS, NO_BUFFER, TUNING, Experiment
 from rankreg.bench.published import higher_is_better, ranking_arm
 from rankreg.bench.results import Grid
 from rankreg.operating.repeats import Estimate, detectable, mean_of, p_value
@@ -50,9 +50,7 @@ def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) 
     measure by its mean over the same splits.
     """
     arms = (first, *(OTHERS if second == BETTER else (second,)))
-    common = {loss: _common(grid, data, loss, arms) for loss in losses}
-    used = tuple(loss for loss in losses if common[loss])
-    splits = sorted(set.intersection(*(common[loss] for loss in used))) if used else []
+    used, splits = grid.shared(data, losses, arms)
     if not splits:
         return None
     values = {}
@@ -67,12 +65,7 @@ def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) 
         if np.ptp(found) <= ROUNDING:
             found[:] = found[0]
         values[measure] = tuple(float(value) for value in found)
-    return Paired(first, second, used, tuple(splits), values)
-
-
-def _common(grid: Grid, data: str, loss: str, arms: Sequence[str]) -> set[int]:
-    cells = [grid.cells.get((data, loss, arm)) for arm in arms]
-    return set.intersection(*(set(cell.splits) if cell else set() for cell in cells))
+    return Paired(first, second, used, splits, values)
 
 
 def _better(rows: Sequence[Sequence[float]], measure: str) -> Sequence[float]:
@@ -105,7 +98,13 @@ def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str,
 
 
 def _buffer_of(arm: str, arms: Sequence[str]) -> str:
-    """The arm with the same buffer and no ranking term, if it is among these."""
+    """The arm that is the same without the ranking term, if it is among these: with the same buffer, or none.
+
+    A base loss over the batch alone does not see its buffer.
+    """
     ours = ARMS[arm].config
-    wanted = {**ours, "method": {"name": "buffer", "buffer": ours["method"]["buffer"]}}
+    buffer = ours["method"]["buffer"]
+    if buffer["base_over"] == "batch" and NO_BUFFER in arms:
+        return NO_BUFFER
+    wanted = {**ours, "method": {"name": "buffer", "buffer": buffer}}
     return next((other for other in arms if ARMS[other].config == wanted), "buffer")

@@ -183,20 +183,16 @@ class Sheet:
             yield from difference_numbers(name, grid.test, self.data, self.losses, paired)
         if self.gap:
             yield from self.gap.numbers(Number(name, self.data, grid.test, self.losses[0], "", "", "", 0.0))
-        for others, second in GAINS.values() if self.is_main else ():
-            gains = self.gains[second]
+        for _, second in GAINS.values() if self.is_main else ():
             arm, over = f"{self.ranking} over {second}", self._pair(self.ranking, second)
+            if over is None:
+                continue
             for measure in self.measures:
-                gain, printed = gains.get(measure), self._published_gain(others, gains, measure)
-                place = (name, self.data, grid.test)
-                if gain is not None:
-                    row = (*place, pooled_name(gain.losses, self.losses), arm, measure, "ensemble gain")
-                    splits = len(self.grid.cells[self.data, gain.losses[0], self.ranking].splits)
-                    yield Number(*row, gain.value, gain.low, gain.high, splits, printed)
-                if over is not None:
-                    row = (*place, pooled_name(over.losses, self.losses), arm, measure, "single gain")
-                    found, count = self._gain_estimate(over, measure), len(over.splits)
-                    yield Number(*row, found.mean, found.low, found.high, count, printed)
+                gain, found = self.gains[second][measure], self._gain_estimate(over, measure)
+                row = (name, self.data, grid.test, pooled_name(gain.losses, self.losses), arm, measure)
+                rest = (len(gain.splits), self._published_gain(second, gain.losses, measure))
+                yield Number(*row, "ensemble gain", gain.value, gain.low, gain.high, *rest)
+                yield Number(*row, "single gain", found.mean, found.low, found.high, *rest)
 
     def _head(self) -> tuple[str, ...]:
         return ("", *map(measure_title, self.measures), "splits")
@@ -227,21 +223,21 @@ class Sheet:
     def _pair(self, first: str, second: str) -> Paired | None:
         return next((p for p in self.pairs if (p.first, p.second) == (first, second)), None)
 
-    def _published_gain(self, others: Sequence[str], gains: dict[str, Gain], measure: str) -> float | None:
+    def _published_gain(self, second: str, losses: Sequence[str], measure: str) -> float | None:
         """The paper's, over the same losses as ours."""
-        losses = gains[measure].losses if gains else self.losses
-        return published_gain(self.asked.experiment, self.data, losses, measure) if others == OTHERS else None
+        return published_gain(self.asked.experiment, self.data, losses, measure) if second == BETTER else None
 
     def _gain_rows(self) -> Iterator[Row]:
-        for label, (others, second) in GAINS.items() if self.is_main else ():
+        for label, (_, second) in GAINS.items() if self.is_main else ():
             gains, entries = self.gains[second], []
+            losses = gains["auc"].losses if gains else tuple(self.losses)
             for measure in self.measures:
-                printed = published_words(self._published_gain(others, gains, measure), others=True)
+                printed = published_words(self._published_gain(second, losses, measure), others=True)
                 words = f"{gain_limits(gains[measure])} {printed}" if gains else printed
                 entries.append(Entry(plain(gains[measure].value) if gains else NOTHING.value, words))
-            kept = len(gains[self.measures[0]].losses) if gains else 0
-            few = f"{kept}/{len(self.losses)} losses" if 0 < kept < len(self.losses) else ""
-            yield Row(label, (*entries, Entry(few)), rule=second == BETTER)
+            few = f"{len(losses)}/{len(self.losses)} losses" if len(losses) < len(self.losses) else ""
+            count = Entry(str(len(gains["auc"].splits)), few) if gains else NOTHING
+            yield Row(label, (*entries, count), rule=second == BETTER)
 
     @staticmethod
     def _gain_estimate(paired: Paired, measure: str) -> Estimate:

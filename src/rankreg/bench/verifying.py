@@ -29,8 +29,11 @@ class Verification:
         return max(self.by_part.values())
 
 
-def choose(folder: Path, count: int, seed: int) -> list[Path]:
-    """So many records, drawn at random: of those made on such a machine, where the same scores come out, if any."""
+def choose(folder: Path, count: int, seed: int | None = None) -> list[Path]:
+    """So many records, drawn at random: of those made on such a machine, where the same scores come out, if any.
+
+    Without a seed, others every time.
+    """
     files = list(Records(folder).files())
     if not files:
         raise ValueError(f"{folder} holds no records")
@@ -59,6 +62,15 @@ def verify(path: Path, data_dir: Path | None = None) -> Verification:
     )
 
 
+def flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables within tables as one: "method.reach" for the reach of the method."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        inner = {f"{name}.{key}": deep for key, deep in flat(value).items()} if isinstance(value, dict) else {}
+        found |= inner or {name: value}
+    return found
+
+
 def _difference(expected: Scores | None, found: Scores | None) -> float:
     """Rounded as records are; infinite if not of the same samples."""
     if expected is None or found is None or not np.array_equal(expected.ids, found.ids):
@@ -70,11 +82,15 @@ def _difference(expected: Scores | None, found: Scores | None) -> float:
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is not as it was: the commit, uncommitted changes, versions, the machine."""
+    """What is not as it was: what the config comes to, the commit, uncommitted changes, versions, the machine."""
     pairs: dict[str, tuple[Any, Any]] = {"commit": (str(before.get("commit"))[:10], str(now["commit"])[:10])}
     versions = before.get("versions", {})
     pairs |= {name: (versions.get(name), version) for name, version in now["versions"].items()}
     pairs["machine"] = (before.get("machine"), now["machine"])
+    configs = [flat(one.get("complete_config", {})) for one in (before, now)]
+    pairs |= {
+        name: (old, configs[1].get(name)) for name, old in configs[0].items()
+    }  # keys that are newer do not count
     changes = [f"{name} {old}, now {new}" for name, (old, new) in pairs.items() if old != new]
     when = {"then": before.get("changed_since"), "now": now["changed_since"]}
     return changes + [f"uncommitted changes {word}" for word, changed in when.items() if changed]

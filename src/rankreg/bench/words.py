@@ -1,11 +1,13 @@
 """What `rankreg bench list`, `run` and `status` show."""
 
+import time
 from collections.abc import Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from rankreg.bench.grids import EXPERIMENTS
@@ -33,16 +35,20 @@ def preset_table() -> Table:
 
 
 class RunDisplay:
-    """A bar over the cost of the runs, with how many are done, failed and left, and the time to go."""
+    """A bar over the cost of the runs, with how many are done, failed and left, and the time to go.
+
+    That time goes by the cost of what is done since the start: a bar's own guess forgets runs of minutes.
+    """
 
     def __init__(self, plans: Iterable[Plan], records: Path) -> None:
         folder, every = Records(records), unique(plans)
         self.left = [plan for plan in every if not folder.has(plan)]
         self.done, self.failed, self.total = len(every) - len(self.left), 0, len(every)
         self.console = Console(stderr=True, highlight=False)
-        columns = (BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn(elapsed_when_finished=True))
+        columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.task = self.progress.add_task(self._words(), total=sum(plan.cost for plan in self.left))
+        self.start, self.cost_done, self.cost = time.monotonic(), 0.0, sum(plan.cost for plan in self.left)
+        self.task = self.progress.add_task(self._words(), total=self.cost)
 
     def __enter__(self) -> "RunDisplay":
         if self.done:
@@ -61,6 +67,7 @@ class RunDisplay:
             )
             return
         self.done, self.failed = self.done + (state == "done"), self.failed + (state == "failed")
+        self.cost_done += plan.cost
         self.progress.update(self.task, advance=plan.cost, description=self._words())
         if self.progress.disable or state != "done":
             self.console.print(f"{plan.name}: {state} ({self._words()})", soft_wrap=True)
@@ -75,7 +82,10 @@ class RunDisplay:
 
     def _words(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
-        return f"{self.done} runs done{failed}, {self.total - self.done - self.failed} left"
+        left = self.total - self.done - self.failed
+        pace = (time.monotonic() - self.start) / self.cost_done if self.cost_done else 0.0
+        to_go = f", {timedelta(seconds=round(pace * (self.cost - self.cost_done)))} to go" if pace and left else ""
+        return f"{self.done} runs done{failed}, {left} left{to_go}"
 
 
 def verification_words(found: Verification, tolerance: float) -> str:

@@ -36,7 +36,7 @@ FORMAT = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="text, markdown, csv or latex (default: by the ending of --out; text without one).",
+        help="text, markdown (md), csv or latex (tex) (default: by the ending of --out; text without one).",
         show_default=False,
     ),
 ]
@@ -86,6 +86,10 @@ def run(
 
     if on not in ("loky", "dask"):
         raise ValueError(f"--on must be loky or dask, got {on!r}")
+    if on == "loky" and address is not None:
+        raise ValueError("--address is a Dask scheduler's: add --on dask, or leave it out")
+    if on == "dask" and workers is not None:
+        raise ValueError("--workers is for --on loky: a Dask cluster has the workers that it has")
     plans = [plan for name in names for plan in plans_of(name, preset, splits=splits, only=only or ())]
     place = Place(records.absolute(), runs.absolute(), data_dir.absolute() if data_dir else None)
     with RunDisplay(plans, place.records) as display:
@@ -191,6 +195,7 @@ def _show(pages: "Sequence[Page]", style: str | None, out: Path | None) -> None:
 
     if style is None:
         style = look_up(ENDINGS, out.suffix.lower(), "ending of --out") if out and out.suffix else "text"
+    style = ENDINGS.get(f".{style}", style)
     console = Console(highlight=False)
     if out is not None:
         write(out, rendered(pages, style))
@@ -207,7 +212,7 @@ def verify(
         str | None, typer.Argument(help="A record's file, or its name as `run` shows it.", show_default=False)
     ] = None,
     random: Annotated[int, typer.Option(min=1, help="Without RECORD: so many, of this kind of machine.")] = 1,
-    seed: Annotated[int, typer.Option(help="Which ones are drawn.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Which ones are drawn (default: others every time).")] = None,
     tolerance: Annotated[float, typer.Option(min=0.0, help="Largest difference of a score that passes.")] = 1e-3,
     records: RECORDS = Path("records"),
     data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets (default: RANKREG_DATA).")] = None,
@@ -223,7 +228,11 @@ def verify(
     if record is None:
         files = choose(records, random, seed)
     else:
-        files = [Path(record) if Path(record).exists() else records / f"{record}.json"]
+        files = [Path(record) if Path(record).is_file() else records / f"{record}.json"]
+        if not files[0].is_file():
+            raise ValueError(
+                f"no record {record}: give its file, or its name below {records} as `bench run` shows it"
+            )
     passed = True
     for file in files:
         found = verify(file, data_dir)
