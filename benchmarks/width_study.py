@@ -1,4 +1,4 @@
-"""Which width should the ranking gradient have: a γ, or the γ that follows from a reach?
+"""Which width and strength should the ranking gradient have: a γ, or the γ that follows from a reach?
 
 `python -m benchmarks.width_study OUT.csv [--mammography FILE]` trains a small network on rare classes with several
 widths, batch sizes and random splits and writes one row per run; run again, it goes on where it stopped. Settings
@@ -10,6 +10,7 @@ import csv
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,17 +23,23 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from rankreg import PositiveBuffer, RankReg
 from rankreg.metrics import auc, fpr_at_tpr
 
+WIDTHS: dict[str, dict[str, Any]] = {
+    "score, reach 0.3": {"reach": 0.3},
+    "score, reach 1": {"reach": 1.0},
+    "score, reach 3": {"reach": 3.0},
+    "score, gamma 3": {"gamma": 3.0},
+    "score, gamma 30": {"gamma": 30.0},
+    "probability, reach 0.1": {"reach": 0.1, "space": "probability"},
+    "probability, reach 0.3": {"reach": 0.3, "space": "probability"},
+    "probability, gamma 1": {"gamma": 1.0, "space": "probability"},
+    "probability, gamma 10": {"gamma": 10.0, "space": "probability"},
+    "score, reach 1, penalty r": {"reach": 1.0, "penalty": "rank"},
+}
 SETTINGS: dict[str, RankReg] = {
     "no ranking term": RankReg(weight=0.0),
-    "score, reach 0.3": RankReg(reach=0.3),
-    "score, reach 1": RankReg(reach=1.0),
-    "score, reach 3": RankReg(reach=3.0),
-    "score, gamma 3": RankReg(gamma=3.0),
-    "score, gamma 30": RankReg(gamma=30.0),
-    "probability, reach 0.1": RankReg(reach=0.1, space="probability"),
-    "probability, reach 0.3": RankReg(reach=0.3, space="probability"),
-    "probability, gamma 1": RankReg(gamma=1.0, space="probability"),
-    "probability, gamma 10": RankReg(gamma=10.0, space="probability"),
+    **{name: RankReg(**width, among="all", weight=1.0) for name, width in WIDTHS.items()},
+    "score, reach 1, among negatives": RankReg(reach=1.0, among="negatives", weight=1.0),
+    "score, reach 1, among negatives, weight 0.1": RankReg(reach=1.0, among="negatives", weight=0.1),
 }
 BATCH_SIZES = (16, 64)
 COLUMNS = ["data", "seed", "batch_size", "setting", "validation_fpr95", "test_fpr95", "test_auc"]

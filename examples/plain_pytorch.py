@@ -20,7 +20,7 @@ from rankreg.metrics import auc, fpr_at_tpr
 METHODS = {  # name → (buffer capacity, weight of the ranking term)
     "bce": (0, 0.0),
     "bce + buffer": (32, 0.0),
-    "bce + buffer + rankreg": (32, 1.0),
+    "bce + buffer + rankreg": (32, 0.1),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from rankreg.bench.planning import plan_run
 from rankreg.bench.records import Records
 from rankreg.bench.running import run_all
-from rankreg.bench.training import machine, missing_data
+from rankreg.bench.training import as_meant, machine, missing_data
 from rankreg.bench.verifying import flat, verify
 from rankreg.bench.workers import Place
 from rankreg.train import TrainConfig
@@ -113,7 +113,8 @@ def test_every_committed_config_still_comes_to_what_was_run() -> None:
     newer = {"method.among": "all"}  # keys that did not exist yet, with what was done then
     for path in Records(COMMITTED).files():
         record = Records.read_file(path)
-        then, now = flat(record["complete_config"]), flat(TrainConfig.model_validate(record["config"]).model_dump())
+        config = TrainConfig.model_validate(as_meant(record["config"]))
+        then, now = flat(record["complete_config"]), flat(config.model_dump())
         for key in now.keys() & (then.keys() | newer.keys()):
             if not key.startswith(("loss", "model")):  # the data fill these in
                 assert now[key] == then.get(key, newer.get(key)), f"{path}: {key}"

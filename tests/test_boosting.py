@@ -58,7 +58,7 @@ def test_the_gradient_is_that_of_the_torch_penalty(
     scores, positives = data
     point = torch.tensor(scores, requires_grad=True)
     labels = torch.tensor(labels_of(positives, len(scores)))
-    rank_penalty(point, labels, penalty=penalty, reach=reach, margin=margin).backward()
+    rank_penalty(point, labels, penalty=penalty, reach=reach, margin=margin, among="all").backward()
     assert point.grad is not None
     ours = rank_gradient(scores, positives, penalty=penalty, reach=reach, margin=margin)
     np.testing.assert_allclose(ours, point.grad.numpy(), atol=1e-12)

@@ -16,7 +16,7 @@ def test_the_total_is_the_sum_of_the_named_parts() -> None:
     terms = Objective(make_loss("bce"), term)(SCORES, LABELS)
     assert terms.parts.keys() == {"base", "rankreg"}
     torch.testing.assert_close(terms.parts["base"], binary_cross_entropy_with_logits(SCORES, LABELS.float()))
-    torch.testing.assert_close(terms.parts["rankreg"], 0.7 * RankReg()(SCORES, LABELS))
+    torch.testing.assert_close(terms.parts["rankreg"], 0.7 * RankReg(weight=1.0)(SCORES, LABELS))
     torch.testing.assert_close(terms.total, terms.parts["base"] + terms.parts["rankreg"])
 
 

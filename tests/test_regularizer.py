@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ FORMULAS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]
     "cubed": (lambda r: r**3, lambda r: 3 * r**2),
     "exponential": (lambda r: r.exp(), lambda r: r.exp()),
 }
+as_published = partial(RankReg, among="all", weight=1.0)
 samples = st.lists(
     st.tuples(st.sampled_from([-1.5, -0.5, 0.0, 0.25, 1.0, 2.0]), st.integers(0, 1)), min_size=2, max_size=14
 ).filter(lambda pairs: len({label for _, label in pairs}) == 2)
@@ -43,13 +45,13 @@ def ordering(labels: str) -> tuple[Tensor, Tensor]:
 def test_the_toy_example_of_figure_1(order: str, sum_of_squares: int, sum_of_ranks: int) -> None:
     scores, labels = ordering(order)
     n, positives = len(order), 2
-    assert rank_penalty(scores, labels) * n**2 * positives == pytest.approx(sum_of_squares)
-    assert rank_penalty(scores, labels, penalty="rank") * n * positives == pytest.approx(sum_of_ranks)
+    assert rank_penalty(scores, labels, among="all") * n**2 * positives == pytest.approx(sum_of_squares)
+    assert rank_penalty(scores, labels, penalty="rank", among="all") * n * positives == pytest.approx(sum_of_ranks)
 
 
 def test_hard_positives_go_up_negatives_above_them_go_down_and_the_rest_stays() -> None:
     scores, labels = ordering("-+--+-")
-    _, gradient = scores_and_gradient(RankReg(reach=2.6), scores, labels)
+    _, gradient = scores_and_gradient(as_published(reach=2.6), scores, labels)
     # The last positive passes two negatives and meets no other positive; the first passes the top negative.
     assert gradient.sign().tolist() == [1, -1, 1, 1, -1, 0]
 
@@ -57,8 +59,8 @@ def test_hard_positives_go_up_negatives_above_them_go_down_and_the_rest_stays() 
 def test_a_positive_that_is_overtaken_is_pushed_down() -> None:
     """Rank is a zero-sum game: at a wide reach the hard positive passes the easy one, whose rank then worsens."""
     scores, labels = ordering("+---+")
-    _, narrow = scores_and_gradient(RankReg(reach=3.5), scores, labels)
-    _, wide = scores_and_gradient(RankReg(reach=10.0), scores, labels)
+    _, narrow = scores_and_gradient(as_published(reach=3.5), scores, labels)
+    _, wide = scores_and_gradient(as_published(reach=10.0), scores, labels)
     assert narrow[0] == 0
     assert wide[0] > 0
 
@@ -73,7 +75,7 @@ def test_value_and_gradient_are_the_formula_at_gamma(
     n, positive = len(labels), labels == 1
     ranks = brute_force_rank(scores) / n
     incoming = slope_of(ranks) * positive / positive.sum()
-    value, gradient = scores_and_gradient(RankReg(penalty, gamma=gamma), scores, labels)  # type: ignore[arg-type]
+    value, gradient = scores_and_gradient(as_published(penalty, gamma=gamma), scores, labels)  # type: ignore[arg-type]
     torch.testing.assert_close(value, value_of(ranks)[positive].mean())
     torch.testing.assert_close(gradient, brute_force_gradient(scores, incoming, gamma, scale=n))
 
@@ -96,7 +98,7 @@ def test_value_and_gradient_among_negatives_are_the_formula_with_such_ranks(
     ranks = ranks_among_the_other_class(scores, positive) / most
     incoming = slope_of(ranks) * positive / positive.sum()
     moved = ranks_among_the_other_class(scores + gamma * incoming, positive) / most
-    reg = RankReg(penalty, gamma=gamma, among="negatives")  # type: ignore[arg-type]
+    reg = RankReg(penalty, gamma=gamma, weight=1.0)  # type: ignore[arg-type]
     value, gradient = scores_and_gradient(reg, scores, labels)
     torch.testing.assert_close(value, value_of(ranks)[positive].mean())
     torch.testing.assert_close(gradient, (moved - ranks) / gamma)
@@ -108,14 +110,14 @@ def test_among_negatives_no_positive_is_pushed_down_and_no_negative_up(
 ) -> None:
     scores = torch.tensor([score for score, _ in pairs], dtype=torch.float64)
     labels = torch.tensor([label for _, label in pairs])
-    _, gradient = scores_and_gradient(RankReg(reach=reach, among="negatives"), scores, labels)
+    _, gradient = scores_and_gradient(RankReg(reach=reach), scores, labels)
     assert (gradient[labels == 1] <= 0).all()
     assert (gradient[labels == 0] >= 0).all()
 
 
 def test_among_negatives_a_perfect_order_is_left_alone() -> None:
     scores, labels = ordering("+++--")
-    _, gradient = scores_and_gradient(RankReg(reach=10.0, among="negatives"), scores, labels)
+    _, gradient = scores_and_gradient(RankReg(reach=10.0), scores, labels)
     assert gradient.abs().sum() == 0
 
 
@@ -126,8 +128,8 @@ def test_reach_is_the_largest_shift(seed: int, reach: float) -> None:
     ranks = brute_force_rank(scores) / len(labels)
     incoming = 2 * ranks * labels / labels.sum()
     gamma = float(reach / incoming.max())
-    value, gradient = scores_and_gradient(RankReg(reach=reach), scores, labels)
-    same, at_gamma = scores_and_gradient(RankReg(gamma=gamma), scores, labels)
+    value, gradient = scores_and_gradient(as_published(reach=reach), scores, labels)
+    same, at_gamma = scores_and_gradient(as_published(gamma=gamma), scores, labels)
     torch.testing.assert_close(value, same)
     torch.testing.assert_close(gradient, at_gamma)
 
@@ -140,8 +142,8 @@ def test_reach_asks_the_same_question_at_every_batch_size() -> None:
     copies, copied_labels = scores.repeat(3) + jitter, labels.repeat(3)
 
     def moved(width: dict[str, float]) -> tuple[list[float], list[float]]:
-        _, alone = scores_and_gradient(RankReg(**width), scores, labels)  # type: ignore[arg-type]
-        _, many = scores_and_gradient(RankReg(**width), copies, copied_labels)  # type: ignore[arg-type]
+        _, alone = scores_and_gradient(as_published(**width), scores, labels)  # type: ignore[arg-type]
+        _, many = scores_and_gradient(as_published(**width), copies, copied_labels)  # type: ignore[arg-type]
         return alone.sign().tolist(), many.reshape(3, 40).sum(0).sign().tolist()
 
     alone, many = moved({"reach": 0.5})
@@ -154,15 +156,15 @@ def test_probability_space_ranks_the_sigmoid() -> None:
     torch.manual_seed(1)
     scores, labels = torch.randn(30, dtype=torch.float64), (torch.rand(30) < 0.3).long()
     probabilities = scores.sigmoid()
-    _, gradient = scores_and_gradient(RankReg(gamma=1.0, space="probability"), scores, labels)
-    _, in_probability = scores_and_gradient(RankReg(gamma=1.0), probabilities, labels)
+    _, gradient = scores_and_gradient(as_published(gamma=1.0, space="probability"), scores, labels)
+    _, in_probability = scores_and_gradient(as_published(gamma=1.0), probabilities, labels)
     torch.testing.assert_close(gradient, in_probability * probabilities * (1 - probabilities))
 
 
 def test_a_margin_keeps_a_gradient_when_all_positives_are_on_top() -> None:
     scores, labels = ordering("++---")
-    _, without = scores_and_gradient(RankReg(reach=0.5), scores, labels)
-    _, with_margin = scores_and_gradient(RankReg(reach=0.5, margin=1.2), scores, labels)
+    _, without = scores_and_gradient(as_published(reach=0.5), scores, labels)
+    _, with_margin = scores_and_gradient(as_published(reach=0.5, margin=1.2), scores, labels)
     assert without.abs().sum() == 0
     assert with_margin[1] < 0 < with_margin[2]
 
@@ -171,10 +173,10 @@ def test_a_margin_keeps_a_gradient_when_all_positives_are_on_top() -> None:
 def test_weight_and_loss_scale_act_linearly(pairs: list[tuple[float, int]], factor: float) -> None:
     scores = torch.tensor([score for score, _ in pairs], dtype=torch.float64)
     labels = torch.tensor([label for _, label in pairs])
-    _, once = scores_and_gradient(RankReg(reach=1.0), scores, labels)
-    _, weighted = scores_and_gradient(RankReg(reach=1.0, weight=factor), scores, labels)
+    _, once = scores_and_gradient(as_published(reach=1.0), scores, labels)
+    _, weighted = scores_and_gradient(as_published(reach=1.0, weight=factor), scores, labels)
     scaled = scores.clone().requires_grad_()
-    (factor * RankReg(reach=1.0)(scaled, labels)).backward()  # what a gradient scaler does
+    (factor * as_published(reach=1.0)(scaled, labels)).backward()  # what a gradient scaler does
     torch.testing.assert_close(weighted, factor * once)
     torch.testing.assert_close(scaled.grad, factor * once)
 
@@ -209,7 +211,7 @@ def test_ranking_many_classes_goes_by_the_probability_of_the_critical_one() -> N
     probability = logits.softmax(1)[:, 2]
     torch.testing.assert_close(critical_score(logits, 2).sigmoid(), probability)
     for space in ("score", "probability"):
-        value = RankReg(critical=2, space=space)(logits, labels)
+        value = as_published(critical=2, space=space)(logits, labels)
         ranks = brute_force_rank(probability) / 20
         torch.testing.assert_close(value, (ranks**2)[labels == 2].mean())
 
@@ -227,7 +229,7 @@ def test_half_precision_scores_are_ranked_in_float32() -> None:
 @needs_compiler
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
-@pytest.mark.parametrize("settings", [{"reach": 0.7}, {"gamma": 5.0}, {"among": "negatives"}])
+@pytest.mark.parametrize("settings", [{"reach": 0.7}, {"gamma": 5.0}, {"among": "all"}])
 def test_the_compiled_regulariser_equals_the_eager_one(settings: dict[str, object]) -> None:
     torch.manual_seed(4)
     reg = RankReg(margin=0.1, **settings)  # type: ignore[arg-type]
@@ -293,7 +295,7 @@ def test_values_on_another_device_are_not_looked_at() -> None:
 
 def test_positives_closer_than_the_reach_are_drawn_together_even_on_top() -> None:
     scores = torch.tensor([0.1, 0.0, -1.0], dtype=torch.float64)  # ranks 1, 2, 3
-    _, gradient = scores_and_gradient(RankReg(reach=1.0), scores, torch.tensor([1, 1, 0]))
+    _, gradient = scores_and_gradient(as_published(reach=1.0), scores, torch.tensor([1, 1, 0]))
     push = torch.tensor([1 / 3, 2 / 3, 0.0], dtype=torch.float64)  # 2 r / |P|: the lower positive leaps over
     torch.testing.assert_close(gradient, brute_force_gradient(scores, push, gamma=1.5, scale=3.0))
     assert gradient[0] > 0  # descent lowers the best positive (docs/decisions/0053)

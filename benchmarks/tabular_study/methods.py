@@ -39,7 +39,7 @@ def logistic_regression(fold: Fold, seed: int) -> Scores:
     return np.asarray(model.decision_function(fold.test_inputs), dtype=np.float64)
 
 
-def mlp(fold: Fold, seed: int, *, method: str) -> Scores:
+def mlp(fold: Fold, seed: int, *, method: str | dict[str, object]) -> Scores:
     """`rankreg fit`'s network and optimiser for a shorter time; a third of the training half picks the epoch."""
     cut = inner(fold, seed)
     inputs = np.concatenate([cut.train_inputs, cut.test_inputs, fold.test_inputs])
@@ -117,6 +117,7 @@ def xgb_trees(fold: Fold, seed: int, **settings: Any) -> Scores:
     return np.asarray(scores, dtype=np.float64)
 
 
+PUBLISHED = {"name": "rankreg", "among": "all", "weight": 1.0}
 Method = Callable[[Fold, int], Scores]
 METHODS: dict[str, Method] = {  # in the order in which they are run
     "LightGBM": trees,
@@ -127,7 +128,7 @@ METHODS: dict[str, Method] = {  # in the order in which they are run
     "LightGBM, LambdaRank": lambdarank,
     "logistic regression": logistic_regression,
     "MLP, BCE": lambda fold, seed: mlp(fold, seed, method="none"),
-    "MLP, BCE + RankReg": lambda fold, seed: mlp(fold, seed, method="rankreg"),
+    "MLP, BCE + RankReg": lambda fold, seed: mlp(fold, seed, method=PUBLISHED),
     "XGBoost": xgb_trees,
     "XGBoost + RankReg": lambda fold, seed: xgb_trees(fold, seed, obj=xgboost_objective()),
 }

@@ -22,6 +22,7 @@ SpaceName = Literal["score", "probability"]
 AmongName = Literal["all", "negatives"]
 
 DEFAULT_REACH = 1.0  # docs/decisions/0002
+DEFAULT_WEIGHT = 0.1  # docs/decisions/0053
 
 
 class Penalty(NamedTuple):
@@ -59,21 +60,21 @@ def rank_penalty(
     gamma: float | None = None,
     space: SpaceName = "score",
     margin: float = 0.0,
-    among: AmongName = "all",
+    among: AmongName = "negatives",
 ) -> Tensor:
     """The mean penalty of the positives' normalised ranks, differentiable in the scores.
 
-        ℓ = 1/|P| Σ_{i∈P} p(r_i),    r = rk(a) / n
+        ℓ = 1/|P| Σ_{i∈P} p(r_i),    r_i = (1 + |{k∈N : a_k > a_i}|) / (|N| + 1)
 
-        ∂ℓ/∂a = −(r − rk(a + γ·g) / n) / γ,    g = ∂ℓ/∂r,    γ = reach / max g
+        ∂ℓ/∂a = −(r − r(a + γ·g)) / γ,    g = ∂ℓ/∂r,    γ = reach / max g
 
     p: `penalty`; a: scores (N,), or their sigmoid with space="probability", less `margin` at the positives;
-    P: the samples with label 1. Give `reach`, the largest shift any a_i gets when asking how ranks would change
-    (in units of a), or `gamma`; without either, reach is 1. With among="negatives" a positive's rank is one plus
-    the negatives above it, out of |N| + 1, and positives that pass each other change nothing; as published, they
-    are drawn together where scores are closer than the reach (docs/decisions/0053). A batch without positives or
-    without negatives gives a zero that back-propagates zeros. The gradient is linear in the incoming one
-    (docs/decisions/0002). In float32 a sigmoid is 1 from a score of 17 on: there, probabilities tie.
+    P, N: the samples with label 1 and 0; a negative's r counts the positives above it. Give `reach`, the largest
+    shift any a_i gets when asking how ranks would change (in units of a), or `gamma`; without either, reach is 1.
+    among="all" is the published rank, r = rk(a) / n: then positives pass each other too, and are drawn together
+    where scores are closer than the reach (docs/decisions/0053). A batch without positives or without negatives
+    gives a zero that back-propagates zeros. The gradient is linear in the incoming one (docs/decisions/0002). In
+    float32 a sigmoid is 1 from a score of 17 on: there, probabilities tie.
 
     Reference: Mohammadi et al., CVPR 2023, Eq. 4 and section 3.4.
     """
@@ -112,6 +113,9 @@ class RankReg(nn.Module):
 
         reg = RankReg()
         loss = base(scores, labels) + reg(scores, labels)
+
+    By default it is gentler than published (`RankReg(among="all", weight=1.0)`), which kept networks from learning
+    where positives are not very few (docs/decisions/0053).
     """
 
     name = "rankreg"
@@ -124,8 +128,8 @@ class RankReg(nn.Module):
         gamma: float | None = None,
         space: SpaceName = "score",
         margin: float = 0.0,
-        among: AmongName = "all",
-        weight: float = 1.0,
+        among: AmongName = "negatives",
+        weight: float = DEFAULT_WEIGHT,
         critical: int | None = None,
     ) -> None:
         super().__init__()

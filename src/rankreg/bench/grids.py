@@ -63,7 +63,7 @@ def _buffer(**changes: Any) -> dict[str, Any]:
 
 
 def _rankreg(*, buffer: Settings | None = None, **changes: Any) -> dict[str, Any]:
-    """The ranking term in full, so that a record's hash covers what a default was at the time."""
+    """The published ranking term in full, so that a record's hash covers what a default was at the time."""
     settings = {"penalty": "squared", "space": "score", "margin": 0.0, "weight": 1.0, **changes}
     if "gamma" not in settings:
         settings.setdefault("reach", 1.0)
@@ -277,7 +277,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "passing-each-other": Experiment(  # what is left of the harm when positives cannot, docs/decisions/0053
         "Positives that pass each other, or cannot: ranks among negatives, or one shift for all (penalty r)",
         ("cifar10-10", "cifar100-20", "cifar10-100", "cifar100-100"),
-        dict.fromkeys(("buffer", "rankreg", "among-negatives", "rank")),
+        dict.fromkeys(("buffer", "rankreg", "among-negatives", "among-negatives-weight-0.1", "rank")),
         judged_on=("tuning",),
     ),
     "tuning": Experiment(

@@ -52,7 +52,7 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
     splits = load(plan.loader, *where, **plan.settings)
     loaded = time.perf_counter()
     resumed = (folder / "last.pt").exists()
-    config = TrainConfig.model_validate(plan.config)
+    config = TrainConfig.model_validate(as_meant(plan.config))
     run = train(splits, config, folder, progress=progress, keep_diverged=True)
     end = time.perf_counter()
     training = sum(len(splits["train"]) / epoch["samples_per_second"] for epoch in run.history)
@@ -86,6 +86,12 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
         "measures": _measures(plan, dict(run.scores), splits.critical),
     }
     return Outcome(record, run.scores)
+
+
+def as_meant(config: dict[str, Any]) -> dict[str, Any]:
+    """The config of a plan in full: ranks that are not said to be among negatives are the published ones."""
+    method = config["method"]
+    return {**config, "method": {"among": "all", **method}} if method["name"] == "rankreg" else config
 
 
 def provenance() -> dict[str, Any]:

@@ -31,7 +31,7 @@ def rank_gradient(
     weights: Vector | None = None,
     dtype: DTypeLike = np.float64,
 ) -> Vector:
-    """The gradient of the mean penalty of the positives' normalised ranks: `rankreg.rank_penalty`'s, without torch.
+    """The gradient of the mean penalty of the positives' normalised ranks: as published, without torch.
 
         ℓ = 1/|P| Σ_{i∈P} p(r_i),    r_i = (1 + |{j : a_j > a_i}|) / n
 
@@ -41,7 +41,7 @@ def rank_gradient(
     γ·g, in score units. Ties share the better rank. A sample of weight w counts like w samples, and its gradient
     is the sum of theirs; then r_i = 1/n + Σ_{a_j > a_i} w_j / Σ w, which is the same whatever the unit of the
     weights. Zeros where a class is missing. With dtype float32 scores are ranked in single precision too, in about
-    half the time.
+    half the time. `rankreg.rank_penalty(…, among="all")` is the same in torch.
 
     Only positives move. So after one sort their new ranks are looked up, and a negative loses as many ranks as
     positives jump over it: each positive is counted in where it stood and out where it lands.

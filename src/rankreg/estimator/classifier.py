@@ -15,6 +15,7 @@ from rankreg.estimator.fitting import Fit, fit_network
 from rankreg.estimator.inputs import checked, checked_weights
 from rankreg.estimator.saving import load_classifier, save_classifier
 from rankreg.estimator.thresholds import USUAL, Chosen, certified, check_threshold, cross_validated, hold_out_for
+from rankreg.regularizer import DEFAULT_REACH, DEFAULT_WEIGHT
 from rankreg.thresholding.labels import binary_target, positive_class
 
 
@@ -54,8 +55,8 @@ class RankRegClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         dropout: float = 0.1,
         method: Any = "rankreg",
         loss: Any = "bce",
-        weight: float = 1.0,
-        reach: float = 1.0,
+        weight: float = DEFAULT_WEIGHT,
+        reach: float = DEFAULT_REACH,
         penalty: str = "squared",
         buffer_size: int = 32,
         buffer_policy: str = "dequeue-max",

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegative
 from rankreg.alm import ALM
 from rankreg.buffer import PolicyName
 from rankreg.objective import Term
-from rankreg.regularizer import DEFAULT_REACH, AmongName, PenaltyName, RankReg, SpaceName
+from rankreg.regularizer import DEFAULT_REACH, DEFAULT_WEIGHT, AmongName, PenaltyName, RankReg, SpaceName
 
 
 class BufferSettings(BaseModel):
@@ -62,8 +62,8 @@ class RankRegMethod(_Method):
     gamma: PositiveFloat | None = None
     space: SpaceName = "score"
     margin: NonNegativeFloat = 0.0
-    among: AmongName = "all"
-    weight: NonNegativeFloat = 1.0
+    among: AmongName = "negatives"
+    weight: NonNegativeFloat = DEFAULT_WEIGHT
     buffer: BufferSettings = BufferSettings()
 
     @model_validator(mode="before")

@@ -55,7 +55,7 @@ METHODS: dict[str, dict[str, Knob]] = {  # a method's own settings
     "none": {},
     "buffer": {},
     "alm": ALM_KNOBS,
-    "rankreg": {"weight": Between(0.03, 10.0, 1.0), "space": Choice(("score", "probability"), "score")},
+    "rankreg": {"weight": Between(0.01, 10.0, 0.1), "space": Choice(("score", "probability"), "score")},
 }
 BUFFERED: dict[str, dict[str, Knob]] = {  # base_over "batch" without a term would train nothing on the buffer
     "buffer": BUFFER,
