@@ -41,19 +41,16 @@ def run_starts(ordered: Tensor, *, normalize: bool) -> Tensor:
     Such a rank is the position at which its run of equal scores begins: the running maximum of the positions where
     a new value starts.
     """
-    n = ordered.shape[-1]
-    starts = torch.arange(1, n + 1, dtype=ordered.dtype, device=ordered.device).expand(ordered.shape).contiguous()
-    starts[..., 1:].mul_(ordered[..., 1:] != ordered[..., :-1])
-    ranks = starts.cummax(dim=-1).values
-    return ranks.div_(n) if normalize else ranks
+    ranks, _ = _runs(ordered)
+    return ranks.div_(ordered.shape[-1]) if normalize else ranks
 
 
 def ranks_among_others(ordered: Tensor, positive: Tensor) -> Tensor:
     """One plus how many of the other class are higher, for scores in descending order along the last axis."""
-    starts = run_starts(ordered, normalize=False) - 1
+    ranks, starts = _runs(ordered)
     positives = positive.to(ordered.dtype)
-    higher_positives = (positives.cumsum(dim=-1) - positives).gather(-1, starts.long())
-    return 1 + torch.where(positive, starts - higher_positives, higher_positives)
+    higher_positives = positives.cumsum(dim=-1).sub_(positives).gather(-1, starts)
+    return torch.where(positive, ranks - higher_positives, higher_positives.add_(1))
 
 
 def moved_ranks(ordered: Tensor, shifts: Tensor, ranks_of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
@@ -63,6 +60,15 @@ def moved_ranks(ordered: Tensor, shifts: Tensor, ranks_of: Callable[[Tensor, Ten
     """
     moved, order = (ordered + shifts).sort(dim=-1, descending=True)
     return moved.scatter(-1, order, ranks_of(moved, order))
+
+
+def _runs(ordered: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the run of equal scores begins that each belongs to: its rank, and its index."""
+    n = ordered.shape[-1]
+    starts = torch.arange(1, n + 1, dtype=ordered.dtype, device=ordered.device).expand(ordered.shape).contiguous()
+    starts[..., 1:].mul_(ordered[..., 1:] != ordered[..., :-1])
+    ranks, indices = starts.cummax(dim=-1)
+    return ranks, indices
 
 
 class _BlackBoxRank(torch.autograd.Function):

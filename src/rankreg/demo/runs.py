@@ -1,10 +1,11 @@
 """The demo's runs: four methods on the same splits; finished ones are not repeated."""
 
 import multiprocessing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rankreg._cores import cores
 from rankreg.datasets._progress import progress_bar
@@ -19,18 +20,18 @@ class Arm:
     """One way to train."""
 
     title: str
-    method: str
+    method: Mapping[str, Any]
 
     def folder(self, home: Path, split: int) -> Path:
         """Where a split's run lives."""
-        return home / self.method / f"split-{split}"
+        return home / str(self.method["name"]) / f"split-{split}"
 
 
 ARMS: dict[str, Arm] = {
-    "bce": Arm("BCE", "none"),
-    "alm": Arm("BCE + ALM", "alm"),
-    "buffer": Arm("BCE + buffer", "buffer"),
-    "rankreg": Arm("BCE + RankReg", "rankreg"),
+    "bce": Arm("BCE", {"name": "none"}),
+    "alm": Arm("BCE + ALM", {"name": "alm"}),
+    "buffer": Arm("BCE + buffer", {"name": "buffer"}),
+    "rankreg": Arm("BCE + RankReg", {"name": "rankreg", "among": "all", "weight": 1.0}),  # as published
 }
 
 
@@ -60,7 +61,7 @@ def one_run(home: Path, name: str, split: int) -> Scores:
             "epochs": EPOCHS,
             "batch_size": 32,
             "learning_rate": 0.02,
-            "method": arm.method,
+            "method": dict(arm.method),
             "model": {"name": "mlp", "hidden": (64, 64)},
             "precision": "float32",
             "device": "cpu",
