@@ -7,9 +7,10 @@ import pytest
 from scipy.stats import norm, ttest_1samp
 from sklearn.metrics import roc_auc_score, roc_curve
 
+from rankreg.bench.arms import TUNING
 from rankreg.bench.asking import Asked
 from rankreg.bench.gains import ensemble_gains, measure_draws
-from rankreg.bench.grids import DATA, EXPERIMENTS, TUNING
+from rankreg.bench.grids import DATA, EXPERIMENTS
 from rankreg.bench.intervals import difference_intervals, intervals_of
 from rankreg.bench.planning import plan_run, plans_of
 from rankreg.bench.records import Outcome, Records

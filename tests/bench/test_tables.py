@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rankreg.bench.arms import TUNING
 from rankreg.bench.asking import Asked
 from rankreg.bench.gains import Gain
-from rankreg.bench.grids import TUNING
 from rankreg.bench.pages import Block, Entry, Number, Page, Row
 from rankreg.bench.planning import plan_run
 from rankreg.bench.rendering import rendered

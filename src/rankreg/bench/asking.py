@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rankreg._names import look_up
-from rankreg.bench.grids import ARMS, DATA, Experiment, TestSet
+from rankreg.bench.arms import ARMS
+from rankreg.bench.grids import DATA, Experiment, TestSet
 from rankreg.bench.planning import Plan, experiment_of, plans_of
 from rankreg.bench.records import Records
 from rankreg.bench.results import PARTS, Grid, grid_of, read_runs

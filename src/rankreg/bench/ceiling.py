@@ -6,9 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
+from rankreg.bench.arms import ARMS
 from rankreg.bench.asking import Asked
 from rankreg.bench.gains import measure_draws
-from rankreg.bench.grids import ARMS, DATA
+from rankreg.bench.grids import DATA
 from rankreg.bench.intervals import CONFIDENCE, RISK
 from rankreg.bench.pages import Block, Entry, Number, Row
 from rankreg.bench.results import Cell, Grid, check_same_samples

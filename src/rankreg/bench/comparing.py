@@ -6,8 +6,9 @@ from functools import cached_property
 from pathlib import Path
 
 from rankreg._names import look_up
+from rankreg.bench.arms import ARMS
 from rankreg.bench.curves import curves_page
-from rankreg.bench.grids import ARMS, DATA, LOSSES, TestSet, for_choosing
+from rankreg.bench.grids import DATA, LOSSES, TestSet, for_choosing
 from rankreg.bench.intervals import difference_intervals
 from rankreg.bench.numbers import difference_numbers
 from rankreg.bench.pages import Block, Entry, Number, Page, Row

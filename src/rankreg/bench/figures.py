@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from rankreg._names import look_up
 from rankreg.bench import drawing
+from rankreg.bench.arms import ARMS
 from rankreg.bench.asking import Asked
 from rankreg.bench.drawing import Curves, Mark, Panel, RocPanel, Series, Words
-from rankreg.bench.grids import ARMS, DATA, LOSSES, Experiment
+from rankreg.bench.grids import DATA, LOSSES, Experiment
 from rankreg.bench.measures import names_of
 from rankreg.bench.planning import plan_run
 from rankreg.bench.published import noise_of, published_values

@@ -1,10 +1,10 @@
-"""What is run: data sets, ways to train and experiments, as literal tables. A line here is all a new one takes."""
+"""What is run: data sets and experiments, as literal tables. A line here, or in `arms.py`, adds another one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rankreg.bench.presets import PRESETS
+from rankreg.bench.arms import BUFFERS, NO_BUFFER, RANKED_BUFFERS, SETTINGS, TUNING
 
 Layout = Literal["main", "arms", "noise"]
 TestSet = Literal["official", "extended", "tuning"]
@@ -29,14 +29,6 @@ class Data:
 
 
 @dataclass(frozen=True)
-class Arm:
-    """A way to train: what it changes in a run's config."""
-
-    title: str
-    config: Settings
-
-
-@dataclass(frozen=True)
 class Experiment:
     """A table or figure: data × losses × arms, on the same splits.
 
@@ -58,23 +50,6 @@ class Experiment:
     notes: tuple[str, ...] = field(default=())
 
 
-def _buffer(**changes: Any) -> dict[str, Any]:
-    return {"capacity": 32, "policy": "dequeue-max", "base_over": "union", "unique": False, **changes}
-
-
-def _rankreg(*, buffer: Settings | None = None, **changes: Any) -> dict[str, Any]:
-    """The published ranking term in full, so that a record's hash covers what a default was at the time."""
-    settings = {"penalty": "squared", "space": "score", "margin": 0.0, "weight": 1.0, **changes}
-    if "gamma" not in settings:
-        settings.setdefault("reach", 1.0)
-    return {"batch_size": 32, "method": {"name": "rankreg", **settings, "buffer": _buffer(**(buffer or {}))}}
-
-
-def _buffer_only(**changes: Any) -> dict[str, Any]:
-    return {"batch_size": 32, "method": {"name": "buffer", "buffer": _buffer(**changes)}}
-
-
-NO_BUFFER = "no-buffer"  # the arm that is "batch-only" without the ranking term: as many steps at the same rate
 FOUR = (0.98, 0.95, 0.92, 0.90)
 NOISE = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
 LOSSES = ("bce", "s-ml", "s-fl", "a-ml", "a-fl", "cb-bce", "w-bce", "ldam")
@@ -112,57 +87,10 @@ DATA: dict[str, Data] = {
     },
 }
 
-ARMS: dict[str, Arm] = {
-    "base": Arm("base loss", {"batch_size": 64, "method": {"name": "none"}}),
-    "alm": Arm("+ ALM", {"batch_size": 64, "method": {"name": "alm"}}),  # μ and δ follow from data and loss
-    "buffer": Arm("+ buffer", _buffer_only()),
-    "rankreg": Arm("+ RankReg", _rankreg()),
-    "oversampling": Arm("oversampled", {"batch_size": 64, "method": {"name": "none"}, "sampling": "balanced"}),
-    "batch-32": Arm("batch 32", {"batch_size": 32, "method": {"name": "none"}}),
-    NO_BUFFER: Arm("batch 32, RankReg's steps", _buffer_only(capacity=0)),
-    "probability": Arm("+ RankReg on probabilities, γ = 1", _rankreg(space="probability", gamma=1.0)),
-    "rank": Arm("penalty r", _rankreg(penalty="rank")),
-    "cubed": Arm("penalty r³", _rankreg(penalty="cubed")),
-    "exponential": Arm("penalty exp r", _rankreg(penalty="exponential")),
-    "fifo": Arm("FIFO", _rankreg(buffer={"policy": "fifo"})),
-    "dequeue-min": Arm("dequeue-min", _rankreg(buffer={"policy": "dequeue-min"})),
-    "batch-only": Arm("+ RankReg, base loss over the batch", _rankreg(buffer={"base_over": "batch"})),
-    "fifo-batch-only": Arm(
-        "+ RankReg, FIFO, base loss over the batch", _rankreg(buffer={"policy": "fifo", "base_over": "batch"})
-    ),
-    **{f"size-{n}": Arm(f"+ RankReg, buffer of {n}", _rankreg(buffer={"capacity": n})) for n in (0, 5, 10, 20, 48)},
-    **{f"buffer-{n}": Arm(f"+ buffer of {n}", _buffer_only(capacity=n)) for n in (5, 10, 20)},
-    **{f"reach-{reach:g}": Arm(f"reach {reach:g}", _rankreg(reach=reach)) for reach in (0.3, 3.0, 10.0)},
-    **{f"weight-{weight:g}": Arm(f"weight {weight:g}", _rankreg(weight=weight)) for weight in (0.3, 3.0, 10.0)},
-    **{f"margin-{margin:g}": Arm(f"margin {margin:g}", _rankreg(margin=margin)) for margin in (1.0, 3.0, 10.0)},
-    "among-negatives": Arm("+ RankReg among negatives", _rankreg(among="negatives")),
-    "among-negatives-reach-10": Arm("among negatives, reach 10", _rankreg(among="negatives", reach=10.0)),
-    "among-negatives-margin-3": Arm("among negatives, margin 3", _rankreg(among="negatives", margin=3.0)),
-    "among-negatives-weight-0.1": Arm("among negatives, weight 0.1", _rankreg(among="negatives", weight=0.1)),
-}
-
-
-def _budget(arm: str) -> tuple[float, int]:
-    """Learning rate and epochs of an arm on CIFAR."""
-    config = PRESETS["compact"].families["cifar10"].config_of(ARMS[arm].config["method"]["name"])
-    return config["learning_rate"], config["epochs"]
-
-
-SETTINGS = tuple(name for name in ARMS if name.split("-")[0] in ("reach", "weight", "margin", "among"))
-BUFFERS, RANKED_BUFFERS = ([f"{name}-{n}" for n in (5, 10, 20)] for name in ("buffer", "size"))
-TUNED = {  # every budget that was tried, but for the one that was chosen: that is the arm itself
-    f"{name}-rate-{rate:g}-epochs-{epochs}": Arm(
-        f"{ARMS[name].title}, {epochs} epochs at {rate:g}",
-        {**ARMS[name].config, "learning_rate": rate, "epochs": epochs},
-    )
-    for name in ("base", "buffer", "rankreg")
-    for epochs in (8, 16)
-    for rate in (0.003, 0.01, 0.03, 0.1)
-    if (rate, epochs) != _budget(name)
-}
-TUNING = tuple(TUNED)
-ARMS |= TUNED
-
+GENTLE = (
+    "+ RankReg: as published, ranks among all, weight 1. Gentle: ranks among negatives, weight 0.1, the library's"
+    " default (docs/decisions/0053)."
+)
 MAIN = {"base": "base", "alm": "alm", "buffer": None, "rankreg": "rankreg"}
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -206,7 +134,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "more-positives": Experiment(  # more than can be learned by heart: has the ranking term something to do then?
         "Many more positives to train on",
         ("cifar10-10", "cifar100-20"),
-        dict.fromkeys(("base", "oversampling", "buffer", "rankreg")),
+        dict.fromkeys(("base", "oversampling", "buffer", "rankreg", "among-negatives-weight-0.1")),
+        notes=(GENTLE,),
     ),
     "rank-penalty": Experiment(
         "Rank penalties",
@@ -273,12 +202,14 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("cifar10-100", "cifar100-100", "cifar10-10"),  # the last one is quiet: its splits hardly differ
         dict.fromkeys(("buffer", "rankreg", "probability", "batch-only", *SETTINGS)),
         judged_on=("tuning",),  # the best of many looks better than it is: confirm it on a test set, as an arm
+        notes=(GENTLE,),
     ),
     "passing-each-other": Experiment(  # what is left of the harm when positives cannot, docs/decisions/0053
         "Positives that pass each other, or cannot: ranks among negatives, or one shift for all (penalty r)",
         ("cifar10-10", "cifar100-20", "cifar10-100", "cifar100-100"),
         dict.fromkeys(("buffer", "rankreg", "among-negatives", "among-negatives-weight-0.1", "rank")),
         judged_on=("tuning",),
+        notes=(GENTLE,),
     ),
     "tuning": Experiment(
         "Learning rate and epochs of each method, judged on the tuning pool",

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from rankreg.bench.arms import ARMS
 from rankreg.bench.asking import Asked
-from rankreg.bench.grids import ARMS
 from rankreg.bench.numbers import cell_numbers, difference_numbers
 from rankreg.bench.pages import Block, Entry, Number, Page, Row
 from rankreg.bench.published import noise_of, published_values

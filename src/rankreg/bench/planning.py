@@ -8,7 +8,8 @@ from typing import Any
 
 from rankreg._names import look_up
 from rankreg._published import ALM_SETTINGS, LOSS_SETTINGS
-from rankreg.bench.grids import ARMS, DATA, EXPERIMENTS, Experiment
+from rankreg.bench.arms import ARMS
+from rankreg.bench.grids import DATA, EXPERIMENTS, Experiment
 from rankreg.bench.presets import PRESETS
 
 ALM_DEFAULT = (1e-5, 0.25)  # μ and δ where none were published

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankreg.bench.grids import ARMS, NO_BUFFER, TUNING, Experiment
+from rankreg.bench.arms import ARMS, NO_BUFFER, TUNING
+from rankreg.bench.grids import Experiment
 from rankreg.bench.published import higher_is_better, ranking_arm
 from rankreg.bench.results import Grid
 from rankreg.operating.repeats import Estimate, detectable, mean_of, p_value

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from rankreg.bench.arms import ARMS
 from rankreg.bench.asking import Asked
 from rankreg.bench.ceiling import Gap, gap_of
 from rankreg.bench.gains import Gain, ensemble_gains
-from rankreg.bench.grids import ARMS, DATA
+from rankreg.bench.grids import DATA
 from rankreg.bench.noise import noise_page
 from rankreg.bench.numbers import cell_numbers, difference_numbers, pooled_name
 from rankreg.bench.pages import Block, Entry, Number, Page, Row

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from rankreg.bench.arms import ARMS
 from rankreg.bench.gains import Gain
-from rankreg.bench.grids import ARMS, DATA, TestSet
+from rankreg.bench.grids import DATA, TestSet
 from rankreg.bench.pages import Entry, Row
 from rankreg.bench.presets import PRESETS
 from rankreg.bench.results import Cell, Grid
