@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
 
 from rankreg import RankReg, critical_score, rank_penalty
 from rankreg.regularizer import PENALTIES
@@ -301,3 +302,17 @@ def test_positives_closer_than_the_reach_are_drawn_together_even_on_top() -> Non
     assert gradient[0] > 0  # descent lowers the best positive (docs/decisions/0053)
     assert gradient[1] < 0
     assert gradient[2] == 0
+
+
+@given(st.integers(0, 10_000), st.floats(0.001, 10.0))
+def test_by_default_it_pulls_no_sample_harder_than_bce_pulls_an_undecided_one(seed: int, deviation: float) -> None:
+    """In a batch that is half buffer; as published it does, in a young network (docs/decisions/0053)."""
+    labels = (torch.arange(64) < 32).long()
+    scores = deviation * torch.randn(64, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    _, bce = scores_and_gradient(
+        binary_cross_entropy_with_logits, torch.zeros(64, dtype=torch.float64), labels.double()
+    )
+    _, gentle = scores_and_gradient(RankReg(), scores, labels)
+    assert gentle.abs().max() <= bce.abs().max()
+    _, strong = scores_and_gradient(as_published(), 1e-3 * scores / deviation, labels)
+    assert strong.abs().max() > 2 * bce.abs().max()
