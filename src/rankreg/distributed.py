@@ -1,6 +1,7 @@
 """Many processes, started by torchrun: who am I, and how do values of all of us come together."""
 
 import atexit
+import gc
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -101,6 +102,7 @@ def join(device: str = "auto") -> World:
 
 def _leave() -> None:
     if dist.is_initialized():
+        gc.collect()  # a training is a circle of references that holds the group: freed any later, its threads abort
         dist.destroy_process_group()
 
 
