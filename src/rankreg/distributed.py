@@ -102,7 +102,7 @@ def join(device: str = "auto") -> World:
 
 def _leave() -> None:
     if dist.is_initialized():
-        gc.collect()  # a training is a circle of references that holds the group: freed any later, its threads abort
+        gc.collect()  # a training is a circle of references that holds the group; freed any later, it may abort
         dist.destroy_process_group()
 
 
