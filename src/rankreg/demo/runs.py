@@ -31,7 +31,7 @@ ARMS: dict[str, Arm] = {
     "bce": Arm("BCE", {"name": "none"}),
     "alm": Arm("BCE + ALM", {"name": "alm"}),
     "buffer": Arm("BCE + buffer", {"name": "buffer"}),
-    "rankreg": Arm("BCE + RankReg", {"name": "rankreg", "among": "all", "weight": 1.0}),  # as published
+    "rankreg": Arm("BCE + RankReg as published", {"name": "rankreg", "among": "all", "weight": 1.0}),
 }
 
 
