@@ -17,8 +17,9 @@ from rankreg.datasets import load
 from rankreg.fit import settings
 from rankreg.train import TrainConfig, train
 from rankreg.tune import AlmGrid, Asked, Named, Space, base_config, judged_parts, plan_of
-from rankreg.tune.presets import GRID
+from rankreg.tune.presets import GRID, Search
 from rankreg.tune.space import LOSSES, METHODS
+from rankreg.tune.study import claim
 from rankreg.tune.toml import config_toml
 from rankreg.tune.trial import epochs, value_of
 
@@ -56,12 +57,34 @@ def test_every_method_loss_and_setting_of_the_space_can_be_reached() -> None:
     assert seen["method"] == set(METHODS)
     assert seen["loss"] == set(LOSSES)
     assert seen["rankreg.space"] == {"score", "probability"}
+    assert seen["rankreg.among"] == {"negatives", "all"}
+    assert seen["sampling"] == {"shuffled", "balanced"}
     assert seen["buffer.base_over"] == {"union", "batch"}
     assert {"rankreg.score.reach", "rankreg.probability.reach", "rankreg.weight", "alm.mu"} <= seen.keys()
 
 
 def test_the_baseline_is_always_searched_and_first() -> None:
     assert Space(TrainConfig(), methods=("rankreg",)).methods == ("none", "rankreg")
+
+
+@pytest.mark.parametrize(("sampling", "other"), [("shuffled", "balanced"), ("balanced", "shuffled")])
+def test_the_baseline_is_tried_with_the_other_sampling_too_and_a_buffer_replaces_sampling(
+    sampling: str, other: str
+) -> None:
+    search = Search(Space(TrainConfig(sampling=sampling), methods=("rankreg",)))
+    configs = {name: search.of(params) for name, params in search.wanted([]).items()}
+    assert list(configs) == ["none by default", "rankreg by default", f"none, {other}"]
+    assert [config.sampling for config in configs.values()] == [sampling, sampling, other]
+    assert configs[f"none, {other}"].method.name == "none"
+    assert "sampling" not in search.space.defaults("rankreg")
+
+
+def test_a_search_of_other_knobs_is_another_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = optuna.create_study()
+    claim(study, Search(Space(TrainConfig())).settings())
+    monkeypatch.setattr("rankreg.tune.presets.KNOBS", "those of an older version")
+    with pytest.raises(ValueError, match="differs in knobs"):
+        claim(study, Search(Space(TrainConfig())).settings())
 
 
 def test_unknown_methods_and_losses_are_named() -> None:
@@ -187,7 +210,7 @@ def test_a_file_that_names_a_loss_keeps_it(tmp_path: Path) -> None:
     file.write_text('loss = { name = "a-fl", settings = { gamma = 3.0 } }\nbatch_size = 16\n')
     asked = Asked(file=file, trials=7)
     plan = plan_of(asked, base_config(DIGITS, asked))
-    config = plan.of({"method": "none", "learning_rate": 0.1, "epochs": 5})
+    config = plan.of({"method": "none", "sampling": "balanced", "learning_rate": 0.1, "epochs": 5})
     assert config.loss is not None
     assert (config.loss.name, config.loss.settings, config.batch_size) == ("a-fl", {"gamma": 3.0}, 16)
     assert plan.total == 7

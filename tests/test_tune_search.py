@@ -75,12 +75,11 @@ def test_a_search_goes_on_where_it_stopped_and_a_dead_trial_neither_counts_nor_b
 
 
 def test_a_baseline_that_was_killed_is_run_again(tmp_path: Path) -> None:
-    asked = request(tmp_path, Search(Space(BASE, methods=("none",)), total=1))
+    asked = request(tmp_path, Search(Space(BASE, methods=("none",)), total=2))
     search(replace(asked, plan=Search(Space(BASE, methods=("none",)), total=0)))
     assert asked.open().ask().user_attrs["fixed"] == "none by default"
-    (trial,) = search(asked)
-    assert trial.user_attrs["fixed"] == "none by default"
-    assert trial.number == 1
+    trials = {trial.user_attrs["fixed"]: trial.number for trial in search(asked)}
+    assert trials == {"none, balanced": 1, "none by default": 2}
 
 
 @dataclass(frozen=True)
@@ -230,10 +229,10 @@ def test_processes_share_the_trials_among_them(tmp_path: Path) -> None:
     trials = search(request(tmp_path, Search(Space(BASE), total=6)), workers=2)
     assert len(trials) == 6
     fixed = sorted(trial.user_attrs["fixed"] for trial in trials if "fixed" in trial.user_attrs)
-    assert fixed == sorted(f"{method} by default" for method in METHODS)
-    alone = search(request(tmp_path / "alone", Search(Space(BASE), total=4)))
-    values = {trial.params["method"]: trial.value for trial in trials if "fixed" in trial.user_attrs}
-    assert {trial.params["method"]: trial.value for trial in alone} == values
+    assert fixed == sorted([*(f"{method} by default" for method in METHODS), "none, balanced"])
+    alone = search(request(tmp_path / "alone", Search(Space(BASE), total=5)))
+    values = {trial.user_attrs["fixed"]: trial.value for trial in trials if "fixed" in trial.user_attrs}
+    assert {trial.user_attrs["fixed"]: trial.value for trial in alone} == values
 
 
 @pytest.mark.slow

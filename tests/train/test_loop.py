@@ -99,6 +99,21 @@ def test_selection_by_fpr_breaks_ties_by_auc(rows: Splits, tmp_path: Path) -> No
     assert run.best_epoch == merits.index(max(merits))
 
 
+def test_selection_by_error_keeps_the_epoch_in_which_the_other_classes_are_told_best(
+    classes: Splits, tmp_path: Path
+) -> None:
+    run = train(classes, config_of(epochs=8, selection="error", tpr=0.8), tmp_path)
+    errors = [record["validation"]["error"] for record in run.history]
+    assert errors[run.best_epoch] == min(errors) < errors[0]
+    kept = run.scores["validation"]
+    others = np.exp(np.delete(kept.values, 8, axis=1)).sum(axis=1)
+    odds, is_critical = np.exp(kept.values[:, 8]) / others, kept.labels == 8
+    threshold = np.sort(odds[is_critical])[::-1][int(np.ceil(0.8 * is_critical.sum())) - 1]
+    guess = np.where(odds >= threshold, 8, np.delete(np.arange(10), 8)[np.delete(kept.values, 8, axis=1).argmax(1)])
+    wrong = [np.mean(guess[kept.labels == label] != label) for label in range(10) if label != 8]
+    assert np.mean(wrong) == pytest.approx(errors[run.best_epoch], abs=1e-9)
+
+
 def test_patience_ends_a_run_that_no_longer_improves(rows: Splits, tmp_path: Path) -> None:
     run = train(rows, config_of(epochs=200, patience=2), tmp_path)
     assert len(run.history) == run.best_epoch + 3 < 200

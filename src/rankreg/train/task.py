@@ -19,6 +19,7 @@ from rankreg.train.config import MULTICLASS_LOSS, LossSettings, TrainConfig
 SELECTIONS: dict[str, Callable[[dict[str, float]], tuple[float, ...]]] = {
     "auc": lambda found: (found["auc"],),
     "fpr": lambda found: (-found["fpr"], found["auc"]),
+    "error": lambda found: (-found["error"], found["auc"]),
 }
 
 
@@ -58,6 +59,8 @@ def task_of(splits: Splits, config: TrainConfig) -> Task:
         raise ValueError(f"critical must be a class index in 0 … {classes - 1} of {splits.name}, got {critical}")
     if classes == 2 and critical != 1:
         raise ValueError(f"with two classes label 1 is the critical one, got critical {critical}: swap the labels")
+    if classes == 2 and config.selection == "error":
+        raise ValueError("selection 'error' is about several classes, the data have two: use 'auc' or 'fpr'")
     for part in ("train", "validation"):
         if part not in splits.parts:
             raise ValueError(f"{splits.name} has no part {part!r}: it has {', '.join(splits.parts)}")

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from rankreg.train import TrainConfig
-from rankreg.tune.space import BASELINE, Choice, Space
+from rankreg.tune.space import BASELINE, KNOBS, SAMPLINGS, Choice, Space
 
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)  # a failed trial was killed: it neither counts nor blocks
 JudgeName = Literal["fpr", "auc"]
@@ -50,7 +50,10 @@ class Plan(Protocol):
 
 @dataclass(frozen=True)
 class Search:
-    """Every method at its defaults first, the baseline leading, then wherever the results so far point."""
+    """Every method at its defaults first, the baseline leading, then wherever the results so far point.
+
+    The baseline is run with classes drawn equally often too: what a buffer gains may be had without one.
+    """
 
     space: Space
     total: int = 50
@@ -58,7 +61,9 @@ class Search:
     prunes: bool = True
 
     def wanted(self, trials: Sequence[FrozenTrial]) -> Mapping[str, dict[str, Any]]:
-        return {f"{method} by default": self.space.defaults(method) for method in self.space.methods}
+        due = {f"{method} by default": self.space.defaults(method) for method in self.space.methods}
+        other = next(sampling for sampling in SAMPLINGS if sampling != self.space.base.sampling)
+        return due | {f"{BASELINE}, {other}": due[f"{BASELINE} by default"] | {"sampling": other}}
 
     def left(self, trials: Sequence[FrozenTrial]) -> int:
         return self.total - sum(trial.state in DONE for trial in trials)
@@ -79,6 +84,7 @@ class Search:
             "config": space.base.model_dump(mode="json"),
             "methods": space.methods,
             "losses": space.losses,
+            "knobs": KNOBS,
         }
 
 

@@ -1,4 +1,4 @@
-"""Where a search looks: methods with their own settings, base losses with theirs, learning rate and epochs."""
+"""Where a search looks: methods with their own settings, base losses with theirs, sampling, rate and epochs."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -55,7 +55,11 @@ METHODS: dict[str, dict[str, Knob]] = {  # a method's own settings
     "none": {},
     "buffer": {},
     "alm": ALM_KNOBS,
-    "rankreg": {"weight": Between(0.01, 10.0, 0.1), "space": Choice(("score", "probability"), "score")},
+    "rankreg": {
+        "weight": Between(0.01, 10.0, 0.1),
+        "among": Choice(("negatives", "all"), "negatives"),
+        "space": Choice(("score", "probability"), "score"),
+    },
 }
 BUFFERED: dict[str, dict[str, Knob]] = {  # base_over "batch" without a term would train nothing on the buffer
     "buffer": BUFFER,
@@ -75,6 +79,8 @@ LOSSES: dict[str, dict[str, Knob]] = {
     "w-bce": {"share": Between(0.1, 1.0, 1.0)},
     "ldam": {},
 }
+SAMPLINGS = ("shuffled", "balanced")  # for methods without a buffer, which is another way to see positives often
+KNOBS = repr((METHODS, BUFFERED, SPACES, LOSSES, SAMPLINGS))  # a search of other knobs cannot go on with these
 SEARCHED = ("bce", "w-bce", "a-fl", "a-ml")  # plain, weighted, focal, margin: one of each kind
 BASELINE = "none"
 
@@ -106,6 +112,8 @@ class Space:
         if self.losses:
             name = pick("loss", Choice(self.losses, self.losses[0]))
             chosen["loss"] = {"name": name, "settings": _picked(pick, name, LOSSES[name])}
+        if chosen["method"]["name"] not in BUFFERED:
+            chosen["sampling"] = pick("sampling", Choice(SAMPLINGS, self.base.sampling))
         rate, epochs = self.base.learning_rate, self.base.epochs
         chosen["learning_rate"] = pick("learning_rate", Between(rate / 10, rate * 10, float(rate)))
         chosen["epochs"] = pick("epochs", Between(math.ceil(epochs / 4), epochs, epochs))
