@@ -71,7 +71,8 @@ def test_the_baseline_is_always_searched_and_first() -> None:
 def test_the_baseline_is_tried_with_the_other_sampling_too_and_a_buffer_replaces_sampling(
     sampling: str, other: str
 ) -> None:
-    search = Search(Space(TrainConfig(sampling=sampling), methods=("rankreg",)))
+    base = TrainConfig.model_validate({"sampling": sampling})
+    search = Search(Space(base, methods=("rankreg",)))
     configs = {name: search.of(params) for name, params in search.wanted([]).items()}
     assert list(configs) == ["none by default", "rankreg by default", f"none, {other}"]
     assert [config.sampling for config in configs.values()] == [sampling, sampling, other]

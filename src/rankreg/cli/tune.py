@@ -77,8 +77,8 @@ def tune(
 ) -> None:
     """Search for the settings with the fewest false alarms on the validation part, the baseline among them.
 
-    Tries methods, oversampling, base losses, ranking weight, reach, buffer, rate and epochs; gives up trials that lag
-    behind; never looks at calibration and test parts. Writes best.toml and baseline.toml for `rankreg fit --config`.
+    Tries methods, oversampling, base losses, ranking weight, reach, buffer, rate and epochs; gives up trials that
+    lag behind; never looks at calibration and test. Writes best.toml and baseline.toml for `rankreg fit --config`.
     Stopped or killed, the same command goes on; at most the trials under way are lost. Several machines:
     the same command on each with one --storage URL (and an --out of its own).
 
