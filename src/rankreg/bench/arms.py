@@ -71,8 +71,21 @@ def _budget(arm: str) -> tuple[float, int]:
     return config["learning_rate"], config["epochs"]
 
 
+def _larger(config: Settings, batch: int, buffer: int, rate: float, epochs: int) -> dict[str, Any]:
+    """The same with more samples a step, the rate growing with them, and as many samples seen in all."""
+    method = {**config["method"], "buffer": _buffer(capacity=buffer)}
+    return {**config, "method": method, "batch_size": batch, "learning_rate": rate, "epochs": epochs}
+
+
 SETTINGS = tuple(name for name in ARMS if name.split("-")[0] in ("reach", "weight", "margin", "among"))
 BUFFERS, RANKED_BUFFERS = ([f"{name}-{n}" for n in (5, 10, 20)] for name in ("buffer", "size"))
+LARGER = {
+    f"{name}-{batch}+{buffer}": Arm(
+        f"{ARMS[name].title}, {batch} + {buffer}", _larger(ARMS[name].config, batch, buffer, rate, epochs)
+    )
+    for batch, buffer, rate, epochs in ((96, 32, 0.02, 12), (128, 128, 0.04, 8))
+    for name in ("buffer", "rankreg", "among-negatives-weight-0.1")
+}
 TUNED = {  # every budget that was tried, but for the one that was chosen: that is the arm itself
     f"{name}-rate-{rate:g}-epochs-{epochs}": Arm(
         f"{ARMS[name].title}, {epochs} epochs at {rate:g}",
@@ -84,4 +97,4 @@ TUNED = {  # every budget that was tried, but for the one that was chosen: that 
     if (rate, epochs) != _budget(name)
 }
 TUNING = tuple(TUNED)
-ARMS |= TUNED
+ARMS |= LARGER | TUNED

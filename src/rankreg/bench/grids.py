@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rankreg.bench.arms import BUFFERS, NO_BUFFER, RANKED_BUFFERS, SETTINGS, TUNING
+from rankreg.bench.arms import BUFFERS, LARGER, NO_BUFFER, RANKED_BUFFERS, SETTINGS, TUNING
 
 Layout = Literal["main", "arms", "noise"]
 TestSet = Literal["official", "extended", "tuning"]
@@ -202,6 +202,13 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("cifar10-100", "cifar100-100", "cifar10-10"),  # the last one is quiet: its splits hardly differ
         dict.fromkeys(("buffer", "rankreg", "probability", "batch-only", *SETTINGS)),
         judged_on=("tuning",),  # the best of many looks better than it is: confirm it on a test set, as an arm
+        notes=(GENTLE,),
+    ),
+    "larger-batches": Experiment(  # 32 negatives a step resolve the tail poorly: do more give the term work?
+        "More samples a step, in the batch or in batch and buffer",
+        ("cifar10-100", "cifar100-100"),
+        dict.fromkeys(("buffer", "rankreg", "among-negatives-weight-0.1", *LARGER)),
+        judged_on=("tuning",),
         notes=(GENTLE,),
     ),
     "passing-each-other": Experiment(  # what is left of the harm when positives cannot, docs/decisions/0053
