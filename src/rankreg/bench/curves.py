@@ -23,10 +23,13 @@ from rankreg.bench.wording import (
 )
 
 Curve = NDArray[np.float64]
-NOTES = (
-    "Of each network the epoch with the highest validation AUC is kept: the other pages are about that one. Without"
-    " a validation part to choose by, the last epoch is what one has.",
-    "Validation samples choose the epoch, so the row of the best one flatters both arms; all splits share them.",
+KEPT = (
+    "Of each network the epoch with the {} is kept: the other pages are about that one. Without a validation part"
+    " to choose by, the last epoch is what one has."
+)
+HIGHEST, LOWEST = "highest validation AUC", "lowest validation error of the other classes"
+FLATTERS = (
+    "Validation samples choose the epoch, so the row of the best one flatters both arms; all splits share them."
 )
 
 
@@ -56,7 +59,7 @@ def curves_page(plans: Sequence[Plan], records: Records, data: str, arms: tuple[
     return Page(
         f"{title}: {DATA[data].title}, validation AUC epoch by epoch, {scope(paired, losses)}",
         (Block(f"{title} (Student's 95 % interval over splits)", head, tuple(rows)),),
-        NOTES + ((many,) if many else ()),
+        (KEPT.format(LOWEST if DATA[data].several_classes else HIGHEST), FLATTERS, *filter(None, [many])),
         tuple(difference_numbers("compare", "validation", data, losses, paired)),
     )
 
