@@ -40,7 +40,9 @@ tables: .venv/installed ## docs/tables, from the records
 		$(BIN)/rankreg bench table $$name --out docs/tables/$$name.md || exit; done
 	@for name in cifar10-200 cifar100-200; do \
 		$(BIN)/rankreg bench table $$name --only bce --out docs/tables/$$name.md || exit; done
-	@$(BIN)/rankreg bench compare rankreg buffer --out docs/tables/rankreg-against-buffer.md
+	@$(BIN)/rankreg bench compare rankreg buffer --brief --out docs/tables/rankreg-against-buffer.md
+	@$(BIN)/rankreg bench compare rankreg buffer --data cifar10-100 --data cifar100-100 \
+		--out docs/tables/rankreg-against-buffer-by-loss.md
 
 clean: ## remove the environment and every cache
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -229,6 +229,24 @@ def test_a_comparison_has_a_row_for_each_loss_and_one_over_all(table: Run) -> No
     assert re.search(r"RankReg − buffer, 3 splits, 2 losses: FPR@98 .*(not told apart|lower|higher)", out)
 
 
+def test_several_data_sets_are_compared_at_a_glance_before_the_details(table: Run) -> None:
+    words = ("compare", "rankreg", "base", "--test", "official")
+    brief, whole = (table(*words, *more)[1] for more in (("--brief",), ()))
+    assert whole.startswith(brief.rstrip())
+    assert brief.count("RankReg − base of single networks") == 2  # two classes, and several
+    rows = {line.split("  ")[0].strip(): line.rstrip() for line in brief.splitlines() if line.startswith(" ")}
+    for data, loss, title in (
+        ("cifar100-100", "2 losses", "CIFAR-100 1:100"),
+        ("cifar10-100", "BCE", "CIFAR-10 1:100"),
+    ):
+        alone = table(*words, "--data", data)[1]
+        assert "every data set" not in alone
+        last = [line for line in alone.split("Ensembles of these")[0].splitlines() if re.match(r" (BCE|all)", line)]
+        numbers = re.findall(r"[+−]?[\d.]+ \([^)]*\)", last[-1])
+        assert re.findall(r"[+−]?[\d.]+ \([^)]*\)", rows[title]) == [*numbers[:2], numbers[3]]  # not FPR@90, FPR@92
+        assert rows[title].endswith(loss)
+
+
 def test_a_comparison_the_other_way_round_has_the_opposite_sign(table: Run) -> None:
     found = {}
     for arms in (("rankreg", "base"), ("base", "rankreg")):

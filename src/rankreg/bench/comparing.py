@@ -11,6 +11,7 @@ from rankreg.bench.curves import curves_page
 from rankreg.bench.grids import DATA, LOSSES, TestSet, for_choosing
 from rankreg.bench.intervals import difference_intervals
 from rankreg.bench.numbers import difference_numbers
+from rankreg.bench.overview import overview_page
 from rankreg.bench.pages import Block, Entry, Number, Page, Row
 from rankreg.bench.planning import Plan, plan_run
 from rankreg.bench.presets import PRESETS
@@ -20,6 +21,7 @@ from rankreg.bench.statistics import Paired, pair
 from rankreg.bench.wording import (
     BELOW,
     CHANCES,
+    TEST_TITLES,
     contrast_title,
     difference_rows,
     limits,
@@ -87,21 +89,37 @@ class Question:
         return found
 
 
-def compare_pages(question: Question, test: str | None = None) -> list[Page]:
-    """One page for each test set and data set on which both arms share a split, then their validation curves."""
+def compare_pages(question: Question, test: str | None = None, *, brief: bool = False) -> list[Page]:
+    """For each test set an overview of several data sets, then each on its own; last, the validation curves.
+
+    brief: the overviews alone.
+    """
     plans = question.plans()
     runs, tests = read_runs(plans, question.folder), question.tests(test)
     grids = [grid for one in tests if runs and (grid := grid_of(plans, runs, one)) is not None]
     sheets = [Contrast(question, grid, data) for grid in grids for data in grid.names(0)]
-    found = [sheet.page() for sheet in sheets if sheet.pairs]
-    if not found:
+    shown = [sheet for sheet in sheets if sheet.pairs]
+    if not shown:
         raise ValueError(
             f"no split is recorded for both {question.first} and {question.second} with preset {question.preset} in"
             f" {question.folder}: `rankreg bench status` shows what is there, `rankreg bench run` trains it"
         )
+    pages = [
+        page
+        for grid in grids
+        if (on := [sheet for sheet in shown if sheet.grid is grid])
+        for page in ([_overview(on)] * (brief or len(on) > 1) + [sheet.page() for sheet in on if not brief])
+    ]
     records, arms = Records(question.folder), (question.first, question.second)
-    curves = [curves_page(plans, records, data, arms) for data in dict.fromkeys(sheet.data for sheet in sheets)]
-    return found + [page for page in curves if page is not None]
+    named = dict.fromkeys(sheet.data for sheet in sheets if not brief)
+    curves = [curves_page(plans, records, data, arms) for data in named]
+    return pages + [page for page in curves if page is not None]
+
+
+def _overview(sheets: Sequence["Contrast"]) -> Page:
+    found = {sheet.data: sheet.main for sheet in sheets}
+    losses = {sheet.data: list(sheet.pairs) for sheet in sheets}
+    return overview_page(found, losses, TEST_TITLES[sheets[0].grid.test], sheets[0].question.preset)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +143,11 @@ class Contrast:
         if len(self.pairs) < 2:
             return None
         return pair(self.grid, self.data, list(self.pairs), self.question.first, self.question.second)
+
+    @property
+    def main(self) -> Paired:
+        """Over all losses where it can be said, or of the first."""
+        return self.pooled or next(iter(self.pairs.values()))
 
     def page(self) -> Page:
         """All of it."""
@@ -180,10 +203,9 @@ class Contrast:
 
     def notes(self) -> Iterator[str]:
         """The answer in words, what could be detected, how many comparisons there are."""
-        main = self.pooled or next(iter(self.pairs.values()))
         losses = list(self.pairs)
-        yield sentence(main, losses)
-        yield power_note(main, losses if self.pooled else losses[:1])
+        yield sentence(self.main, losses)
+        yield power_note(self.main, losses if self.pooled else losses[:1])
         yield from filter(None, [multiplicity_note(list(self.pairs.values()))])
         if self.pooled is not None:
             yield "All losses: averaged within each split first, since losses share a split's training data."

@@ -146,6 +146,7 @@ def compare(
     preset: PRESET = "compact",
     test: TEST = None,
     splits: SPLITS = None,
+    brief: Annotated[bool, typer.Option("--brief", help="One row for each data set, no details.")] = False,
     style: FORMAT = None,
     out: OUT = None,
     records: RECORDS = Path("records"),
@@ -157,14 +158,16 @@ def compare(
     and the difference of the ensembles with an interval over test samples; last, validation AUC epoch by epoch. A
     negative FPR difference means that A raises fewer false alarms. Needs neither torch nor the data.
 
-    What the ranking term adds to the buffer alone: rankreg bench compare rankreg buffer --data cifar10-100
+    What the ranking term adds to the buffer alone, everywhere: rankreg bench compare rankreg buffer --brief
+
+    On one data set, loss by loss: rankreg bench compare rankreg buffer --data cifar10-100
 
     With one loss: rankreg bench compare rankreg base --data cifar100-100 --loss bce --test extended
     """
     from rankreg.bench.comparing import Question, compare_pages
 
     question = Question(first, second, preset, records, tuple(data or ()), tuple(loss or ()), splits)
-    _show(compare_pages(question, test), style, out)
+    _show(compare_pages(question, test, brief=brief), style, out)
 
 
 @bench.command()
