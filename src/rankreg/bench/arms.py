@@ -11,10 +11,14 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to train: what it changes in a run's config."""
+    """A way to train: what it changes in a run's config.
+
+    control: the arm that is the same without the ranking term, where it is not the one with the same buffer.
+    """
 
     title: str
     config: Settings
+    control: str | None = None
 
 
 def _buffer(**changes: Any) -> dict[str, Any]:
@@ -33,6 +37,18 @@ def _buffer_only(**changes: Any) -> dict[str, Any]:
     return {"batch_size": 32, "method": {"name": "buffer", "buffer": _buffer(**changes)}}
 
 
+def _oversampled(**term: Any) -> dict[str, Any]:
+    """The ranking term over balanced batches, in place of a buffer; the budget is that of oversampling alone."""
+    budget = dict(zip(("learning_rate", "epochs"), _budget("none"), strict=True))
+    return {**_rankreg(buffer={"capacity": 0}, **term), "batch_size": 64, "sampling": "balanced", **budget}
+
+
+def _budget(method: str) -> tuple[float, int]:
+    """Learning rate and epochs of a method on CIFAR."""
+    config = PRESETS["compact"].families["cifar10"].config_of(method)
+    return config["learning_rate"], config["epochs"]
+
+
 NO_BUFFER = "no-buffer"  # the arm that is "batch-only" without the ranking term: as many steps at the same rate
 
 ARMS: dict[str, Arm] = {
@@ -49,9 +65,15 @@ ARMS: dict[str, Arm] = {
     "exponential": Arm("penalty exp r", _rankreg(penalty="exponential")),
     "fifo": Arm("FIFO", _rankreg(buffer={"policy": "fifo"})),
     "dequeue-min": Arm("dequeue-min", _rankreg(buffer={"policy": "dequeue-min"})),
-    "batch-only": Arm("+ RankReg, base loss over the batch", _rankreg(buffer={"base_over": "batch"})),
+    "batch-only": Arm("+ RankReg, base loss over the batch", _rankreg(buffer={"base_over": "batch"}), NO_BUFFER),
     "fifo-batch-only": Arm(
-        "+ RankReg, FIFO, base loss over the batch", _rankreg(buffer={"policy": "fifo", "base_over": "batch"})
+        "+ RankReg, FIFO, base loss over the batch",
+        _rankreg(buffer={"policy": "fifo", "base_over": "batch"}),
+        NO_BUFFER,
+    ),
+    "oversampling-rankreg": Arm("oversampled + RankReg", _oversampled(), "oversampling"),
+    "oversampling-gentle": Arm(
+        "oversampled + gentle RankReg", _oversampled(among="negatives", weight=0.1), "oversampling"
     ),
     **{f"size-{n}": Arm(f"+ RankReg, buffer of {n}", _rankreg(buffer={"capacity": n})) for n in (0, 5, 10, 20, 48)},
     **{f"buffer-{n}": Arm(f"+ buffer of {n}", _buffer_only(capacity=n)) for n in (5, 10, 20)},
@@ -63,12 +85,6 @@ ARMS: dict[str, Arm] = {
     "among-negatives-margin-3": Arm("among negatives, margin 3", _rankreg(among="negatives", margin=3.0)),
     "among-negatives-weight-0.1": Arm("+ gentle RankReg", _rankreg(among="negatives", weight=0.1)),
 }
-
-
-def _budget(arm: str) -> tuple[float, int]:
-    """Learning rate and epochs of an arm on CIFAR."""
-    config = PRESETS["compact"].families["cifar10"].config_of(ARMS[arm].config["method"]["name"])
-    return config["learning_rate"], config["epochs"]
 
 
 def _larger(config: Settings, batch: int, buffer: int, rate: float, epochs: int) -> dict[str, Any]:
@@ -94,7 +110,7 @@ TUNED = {  # every budget that was tried, but for the one that was chosen: that 
     for name in ("base", "buffer", "rankreg")
     for epochs in (8, 16)
     for rate in (0.003, 0.01, 0.03, 0.1)
-    if (rate, epochs) != _budget(name)
+    if (rate, epochs) != _budget(ARMS[name].config["method"]["name"])
 }
 TUNING = tuple(TUNED)
 ARMS |= LARGER | TUNED

@@ -137,6 +137,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         dict.fromkeys(("base", "oversampling", "buffer", "rankreg", "among-negatives-weight-0.1")),
         notes=(GENTLE,),
     ),
+    "oversampled-ranking": Experiment(  # what rebalances without a buffer: does the term add to that?
+        "The ranking term with oversampling in place of the buffer",
+        ("cifar10-100", "cifar100-100", "cifar10-10", "cifar100-20"),
+        dict.fromkeys(("base", "buffer", "oversampling", "oversampling-rankreg", "oversampling-gentle")),
+        notes=(GENTLE,),
+    ),
     "rank-penalty": Experiment(
         "Rank penalties",
         ("cifar10-100", "cifar100-100"),

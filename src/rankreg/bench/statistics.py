@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankreg.bench.arms import ARMS, NO_BUFFER, TUNING
+from rankreg.bench.arms import ARMS, TUNING
 from rankreg.bench.grids import Experiment
 from rankreg.bench.published import higher_is_better, ranking_arm
 from rankreg.bench.results import Grid
@@ -99,13 +99,9 @@ def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str,
 
 
 def _buffer_of(arm: str, arms: Sequence[str]) -> str:
-    """The arm that is the same without the ranking term, if it is among these: with the same buffer, or none.
-
-    A base loss over the batch alone does not see its buffer.
-    """
-    ours = ARMS[arm].config
-    buffer = ours["method"]["buffer"]
-    if buffer["base_over"] == "batch" and NO_BUFFER in arms:
-        return NO_BUFFER
-    wanted = {**ours, "method": {"name": "buffer", "buffer": buffer}}
+    """The arm that is the same without the ranking term, if it is among these; otherwise the usual buffer."""
+    control, ours = ARMS[arm].control, ARMS[arm].config
+    if control is not None and control in arms:
+        return control
+    wanted = {**ours, "method": {"name": "buffer", "buffer": ours["method"]["buffer"]}}
     return next((other for other in arms if ARMS[other].config == wanted), "buffer")

@@ -191,12 +191,12 @@ def _deployed(
 def _read(file: Path, columns: Any) -> Any:
     from rankreg import desk
 
-    with _waiting(f"reading {file.name}"):
+    with waiting(f"reading {file.name}"):
         return desk.read(file, columns)
 
 
 @contextmanager
-def _waiting(text: str) -> Iterator[None]:
+def waiting(text: str) -> Iterator[None]:
     """A spinner on a terminal, nothing elsewhere."""
     from rich.console import Console
 

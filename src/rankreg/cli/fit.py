@@ -108,7 +108,7 @@ def fit(
                 typer.echo(f"rankreg: {stopped}", err=True)
             raise typer.Exit(130) from stopped
     if fitted is not None:
-        _show(summary_lines(fitted))
+        show_lines(summary_lines(fitted))
 
 
 def _is_first() -> bool:
@@ -147,7 +147,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(found.evaluation.to_dict(), indent=2))
     else:
-        _show(evaluation_lines(found.evaluation))
+        show_lines(evaluation_lines(found.evaluation))
     _name_unreadable(len(found.unreadable), found.unreadable[:5])
 
 
@@ -175,7 +175,8 @@ def _name_unreadable(count: int, examples: tuple[str, ...]) -> None:
         typer.echo(f"{count:,} could not be read and have no score: {', '.join(examples)}{more}", err=True)
 
 
-def _show(lines: list[tuple[str, str]]) -> None:
+def show_lines(lines: list[tuple[str, str]]) -> None:
+    """Headings, and beside them what there is to say."""
     from rich.console import Console
     from rich.table import Table
 

@@ -50,7 +50,7 @@ def report(
 ) -> None:
     """One HTML page on a threshold: recall, false alarms and bounds, ROC, hardest samples, models compared."""
     from rankreg import desk
-    from rankreg.cli.desk import _waiting
+    from rankreg.cli.desk import waiting
     from rankreg.report import Settings, write
 
     settings = Settings(
@@ -75,12 +75,12 @@ def report(
         raise ValueError(f"{len(pairs)} models but {len(names)} names: give --name once per model")
     models = []
     for (file, column), model_name in zip(pairs, names, strict=True):
-        with _waiting(f"reading {file.name}"):
+        with waiting(f"reading {file.name}"):
             columns = desk.Columns(column, label, positive, id=id_column, separator=separator)
             rows = desk.read(file, columns)
         used = (column, label, id_column, image)
         models.append(_model(file, rows, model_name, show, used, image, images, columns.delimiter))
-    with _waiting(f"writing {out.name}"):
+    with waiting(f"writing {out.name}"):
         write(out, models, settings)
     typer.echo(f"{out}: {out.stat().st_size / 1000:,.0f} kB; open it in a browser")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rankreg.cli.data import DataDir
-from rankreg.cli.fit import _show
+from rankreg.cli.fit import show_lines
 
 SHOWN = 10  # trials
 TABLES, IMAGES, NAMED, SEARCH = "Tables", "Images", "Data sets known by name", "Search"
@@ -129,7 +129,7 @@ def tune(
     room.write_results(out, result, tpr=tpr)
     _show_trials([(one.number, one.fpr, one.auc, settings_words(one)) for one in result.ranked[:SHOWN]], tpr)
     files = ("Files", f"{out}: best.toml, baseline.toml, trials.csv, summary.json")
-    _show([*result_lines(result, plan, parts, tpr), files])
+    show_lines([*result_lines(result, plan, parts, tpr), files])
     typer.echo("To train them for good, certify and test them:")
     for step in next_steps(named, out, result, tpr):
         typer.echo(f"  {step}")  # never broken, to be copied
