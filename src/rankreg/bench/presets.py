@@ -63,15 +63,13 @@ COMPACT = {
 }
 
 
-def _compact(name: str, epochs: int, settings: Settings | None = None, **changes: Any) -> Family:
-    """Quarter width, with budgets chosen on tuning data (docs/decisions/0050): as many steps and samples for all.
+def _compact(name: str, epochs: tuple[int, int], settings: Settings | None = None, **changes: Any) -> Family:
+    """Quarter width, with budgets chosen on tuning data (docs/decisions/0050).
 
-    Methods with a buffer take twice the steps in an epoch, each of 32 samples and 32 from the buffer.
+    epochs: without and with a buffer. With one, an epoch has twice the steps, each of 32 samples and 32 from the
+    buffer: half the epochs are as many steps and samples.
     """
-    plain, buffered = (
-        {"learning_rate": 0.03, "epochs": 2 * epochs},
-        {"learning_rate": 0.01, "epochs": epochs},
-    )
+    plain, buffered = ({"learning_rate": r, "epochs": n} for r, n in zip((0.03, 0.01), epochs, strict=True))
     return Family(
         name,
         {**COMPACT, **plain, "model": _network("resnet10", 0.25), **changes},
@@ -117,13 +115,13 @@ PRESETS: dict[str, Preset] = {
         "quarter width, 4 to 16 epochs, 3 or 5 splits: what two cores can do",
         None,
         {
-            "cifar10": _compact("cifar10", 8),
-            "cifar100": _compact("cifar100", 8),
-            "cifar10-lt": _compact("cifar10-lt", 8, precision="bfloat16", **MANY_CLASSES),
+            "cifar10": _compact("cifar10", (16, 8)),
+            "cifar100": _compact("cifar100", (16, 8)),
+            "cifar10-lt": _compact("cifar10-lt", (12, 12), precision="bfloat16", **MANY_CLASSES),
             **{
                 name: _compact(
                     name,
-                    4,
+                    (8, 4),
                     {"size": [48, 64]},
                     model={**_network("resnet10", 0.25), "pixels": "imagenet"},
                     augmentation="dermoscopy",
