@@ -35,14 +35,7 @@ bench: .venv/installed ## speed and memory, as ratios
 	@OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks
 
 tables: .venv/installed ## docs/tables, from the records
-	@for name in cifar10-100 cifar100-100 controls rank-penalty buffer-policy buffer-size smaller-buffers more-positives larger-batches oversampled-ranking \
-			passing-each-other label-noise multiclass ham10000 tuning ranking-settings; do \
-		$(BIN)/rankreg bench table $$name --out docs/tables/$$name.md || exit; done
-	@for name in cifar10-200 cifar100-200; do \
-		$(BIN)/rankreg bench table $$name --only bce --out docs/tables/$$name.md || exit; done
-	@$(BIN)/rankreg bench compare rankreg buffer --brief --out docs/tables/rankreg-against-buffer.md
-	@$(BIN)/rankreg bench compare rankreg buffer --data cifar10-100 --data cifar100-100 \
-		--out docs/tables/rankreg-against-buffer-by-loss.md
+	@$(BIN)/python docs/render.py
 
 clean: ## remove the environment and every cache
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

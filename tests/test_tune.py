@@ -74,8 +74,8 @@ def test_the_baseline_is_tried_with_the_other_sampling_too_and_a_buffer_replaces
     base = TrainConfig.model_validate({"sampling": sampling})
     search = Search(Space(base, methods=("rankreg",)))
     configs = {name: search.of(params) for name, params in search.wanted([]).items()}
-    assert list(configs) == ["none by default", "rankreg by default", f"none, {other}"]
-    assert [config.sampling for config in configs.values()] == [sampling, sampling, other]
+    assert list(configs) == ["none by default", f"none, {other}", "rankreg by default"]
+    assert [config.sampling for config in configs.values()] == [sampling, other, sampling]
     assert configs[f"none, {other}"].method.name == "none"
     assert "sampling" not in search.space.defaults("rankreg")
 

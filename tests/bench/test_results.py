@@ -253,6 +253,14 @@ def test_contrasts_set_variants_against_their_method_and_ranking_against_the_buf
     assert ("size-5", "buffer") not in smaller
     skin = contrasts_of(EXPERIMENTS["ham10000"], list(EXPERIMENTS["ham10000"].arms))
     assert {("fifo-batch-only", "base"), ("fifo-batch-only", "no-buffer"), ("fifo", "buffer")} <= set(skin)
+    oversampled = EXPERIMENTS["oversampled-ranking"]
+    found = contrasts_of(oversampled, list(oversampled.arms))
+    assert {("oversampling-rankreg", "oversampling"), ("oversampling-gentle", "oversampling")} <= set(found)
+    assert (
+        contrasts_of(oversampled, ["buffer", "oversampling-rankreg"]) == []
+    )  # no other arm differs by the term alone
+    larger = contrasts_of(EXPERIMENTS["larger-batches"], list(EXPERIMENTS["larger-batches"].arms))
+    assert ("rankreg-128+128", "buffer-128+128") in larger
     melanoma = contrasts_of(EXPERIMENTS["melanoma"], list(EXPERIMENTS["melanoma"].arms))
     assert melanoma[:2] == [("batch-only", "buffer"), ("batch-only", BETTER)]
     assert contrasts_of(EXPERIMENTS["ham10000-ceiling"], ["base"]) == []

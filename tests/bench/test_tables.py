@@ -245,6 +245,9 @@ def test_several_data_sets_are_compared_at_a_glance_before_the_details(table: Ru
         numbers = re.findall(r"[+−]?[\d.]+ \([^)]*\)", last[-1])
         assert re.findall(r"[+−]?[\d.]+ \([^)]*\)", rows[title]) == [*numbers[:2], numbers[3]]  # not FPR@90, FPR@92
         assert rows[title].endswith(loss)
+    one_by_one = csv.DictReader(io.StringIO(table(*words, "--format", "csv")[1]))
+    at_once = list(csv.DictReader(io.StringIO(table(*words, "--brief", "--format", "csv")[1])))
+    assert at_once == [row for row in one_by_one if row["test"] == "official"] != []
 
 
 def test_a_comparison_the_other_way_round_has_the_opposite_sign(table: Run) -> None:

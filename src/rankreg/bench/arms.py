@@ -14,11 +14,14 @@ class Arm:
     """A way to train: what it changes in a run's config.
 
     control: the arm that is the same without the ranking term, where it is not the one with the same buffer.
+    budget: the method whose learning rate and epochs it takes, where it is not its own; factors: of these two.
     """
 
     title: str
     config: Settings
     control: str | None = None
+    budget: str | None = None
+    factors: tuple[float, float] = (1.0, 1.0)
 
 
 def _buffer(**changes: Any) -> dict[str, Any]:
@@ -37,16 +40,10 @@ def _buffer_only(**changes: Any) -> dict[str, Any]:
     return {"batch_size": 32, "method": {"name": "buffer", "buffer": _buffer(**changes)}}
 
 
-def _oversampled(**term: Any) -> dict[str, Any]:
+def _oversampled(title: str, **term: Any) -> Arm:
     """The ranking term over balanced batches, in place of a buffer; the budget is that of oversampling alone."""
-    budget = dict(zip(("learning_rate", "epochs"), _budget("none"), strict=True))
-    return {**_rankreg(buffer={"capacity": 0}, **term), "batch_size": 64, "sampling": "balanced", **budget}
-
-
-def _budget(method: str) -> tuple[float, int]:
-    """Learning rate and epochs of a method on CIFAR."""
-    config = PRESETS["compact"].families["cifar10"].config_of(method)
-    return config["learning_rate"], config["epochs"]
+    config = {**_rankreg(buffer={"capacity": 0}, **term), "batch_size": 64, "sampling": "balanced"}
+    return Arm(title, config, control="oversampling", budget="none")
 
 
 NO_BUFFER = "no-buffer"  # the arm that is "batch-only" without the ranking term: as many steps at the same rate
@@ -71,10 +68,8 @@ ARMS: dict[str, Arm] = {
         _rankreg(buffer={"policy": "fifo", "base_over": "batch"}),
         NO_BUFFER,
     ),
-    "oversampling-rankreg": Arm("oversampled + RankReg", _oversampled(), "oversampling"),
-    "oversampling-gentle": Arm(
-        "oversampled + gentle RankReg", _oversampled(among="negatives", weight=0.1), "oversampling"
-    ),
+    "oversampling-rankreg": _oversampled("oversampled + RankReg"),
+    "oversampling-gentle": _oversampled("oversampled + gentle RankReg", among="negatives", weight=0.1),
     **{f"size-{n}": Arm(f"+ RankReg, buffer of {n}", _rankreg(buffer={"capacity": n})) for n in (0, 5, 10, 20, 48)},
     **{f"buffer-{n}": Arm(f"+ buffer of {n}", _buffer_only(capacity=n)) for n in (5, 10, 20)},
     **{f"reach-{reach:g}": Arm(f"reach {reach:g}", _rankreg(reach=reach)) for reach in (0.3, 3.0, 10.0)},
@@ -87,19 +82,24 @@ ARMS: dict[str, Arm] = {
 }
 
 
-def _larger(config: Settings, batch: int, buffer: int, rate: float, epochs: int) -> dict[str, Any]:
+def _budget(arm: str) -> tuple[float, int]:
+    """Learning rate and epochs of an arm on CIFAR."""
+    config = PRESETS["compact"].families["cifar10"].config_of(ARMS[arm].config["method"]["name"])
+    return config["learning_rate"], config["epochs"]
+
+
+def _larger(arm: Arm, batch: int, buffer: int) -> Arm:
     """The same with more samples a step, the rate growing with them, and as many samples seen in all."""
-    method = {**config["method"], "buffer": _buffer(capacity=buffer)}
-    return {**config, "method": method, "batch_size": batch, "learning_rate": rate, "epochs": epochs}
+    method = {**arm.config["method"], "buffer": _buffer(capacity=buffer)}
+    factors = ((batch + buffer) / 64, 2 * batch / (batch + buffer))  # of 32 + 32 samples
+    return Arm(f"{arm.title}, {batch} + {buffer}", {"method": method, "batch_size": batch}, factors=factors)
 
 
 SETTINGS = tuple(name for name in ARMS if name.split("-")[0] in ("reach", "weight", "margin", "among"))
 BUFFERS, RANKED_BUFFERS = ([f"{name}-{n}" for n in (5, 10, 20)] for name in ("buffer", "size"))
 LARGER = {
-    f"{name}-{batch}+{buffer}": Arm(
-        f"{ARMS[name].title}, {batch} + {buffer}", _larger(ARMS[name].config, batch, buffer, rate, epochs)
-    )
-    for batch, buffer, rate, epochs in ((96, 32, 0.02, 12), (128, 128, 0.04, 8))
+    f"{name}-{batch}+{buffer}": _larger(ARMS[name], batch, buffer)
+    for batch, buffer in ((96, 32), (128, 128))
     for name in ("buffer", "rankreg", "among-negatives-weight-0.1")
 }
 TUNED = {  # every budget that was tried, but for the one that was chosen: that is the arm itself
@@ -110,7 +110,7 @@ TUNED = {  # every budget that was tried, but for the one that was chosen: that 
     for name in ("base", "buffer", "rankreg")
     for epochs in (8, 16)
     for rate in (0.003, 0.01, 0.03, 0.1)
-    if (rate, epochs) != _budget(ARMS[name].config["method"]["name"])
+    if (rate, epochs) != _budget(name)
 }
 TUNING = tuple(TUNED)
 ARMS |= LARGER | TUNED

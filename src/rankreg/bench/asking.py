@@ -40,10 +40,14 @@ class Asked:
         count = sum(not records.has(plan) for plan in plans)
         if not count:
             return None
+        return f"{count} of {len(plans)} runs are missing: {self.command()}"
+
+    def command(self) -> str:
+        """What trains the runs that are missing."""
         words = ["rankreg bench run", self.name, f"--preset {self.preset}"]
         words += [f"--splits {self.splits}"] * (self.splits is not None) + [f"--only {word}" for word in self.only]
         words += [f"--records {self.folder}"] * (self.folder != DEFAULT_FOLDER)
-        return f"{count} of {len(plans)} runs are missing: {' '.join(words)}"
+        return " ".join(words)
 
     def diverged(self, data: Sequence[str]) -> str | None:
         """Which runs on these data sets ended before their time."""

@@ -1,8 +1,9 @@
 """Two arms on the same splits: what one adds to the other, for every base loss and over all of them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 from rankreg._names import look_up
@@ -33,9 +34,7 @@ from rankreg.bench.wording import (
     signed,
     test_title,
 )
-from rankreg.ensemble import mean_scores
 from rankreg.operating.repeats import Estimate
-from rankreg.scores import Scores
 
 
 @dataclass(frozen=True)
@@ -104,22 +103,25 @@ def compare_pages(question: Question, test: str | None = None, *, brief: bool = 
             f"no split is recorded for both {question.first} and {question.second} with preset {question.preset} in"
             f" {question.folder}: `rankreg bench status` shows what is there, `rankreg bench run` trains it"
         )
-    pages = [
-        page
-        for grid in grids
-        if (on := [sheet for sheet in shown if sheet.grid is grid])
-        for page in ([_overview(on)] * (brief or len(on) > 1) + [sheet.page() for sheet in on if not brief])
-    ]
+    by_test = [list(group) for _, group in groupby(shown, lambda sheet: sheet.grid.test)]
+    if brief:
+        return [replace(_overview(group), numbers=_numbers(group)) for group in by_test]
+    pages = []
+    for group in by_test:
+        pages += [_overview(group)] if len(group) > 1 else []
+        pages += [sheet.page() for sheet in group]
     records, arms = Records(question.folder), (question.first, question.second)
-    named = dict.fromkeys(sheet.data for sheet in sheets if not brief)
-    curves = [curves_page(plans, records, data, arms) for data in named]
+    curves = [curves_page(plans, records, data, arms) for data in dict.fromkeys(sheet.data for sheet in sheets)]
     return pages + [page for page in curves if page is not None]
 
 
 def _overview(sheets: Sequence["Contrast"]) -> Page:
     found = {sheet.data: sheet.main for sheet in sheets}
-    losses = {sheet.data: list(sheet.pairs) for sheet in sheets}
-    return overview_page(found, losses, TEST_TITLES[sheets[0].grid.test], sheets[0].question.preset)
+    return overview_page(found, TEST_TITLES[sheets[0].grid.test], sheets[0].question.preset)
+
+
+def _numbers(sheets: Sequence["Contrast"]) -> tuple[Number, ...]:
+    return tuple(number for sheet in sheets for number in sheet.numbers())
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +148,10 @@ class Contrast:
 
     @property
     def main(self) -> Paired:
-        """Over all losses where it can be said, or of the first."""
-        return self.pooled or next(iter(self.pairs.values()))
+        """Over all losses where they share splits enough for an interval, or of the loss with the most splits."""
+        longest = max(self.pairs.values(), key=lambda paired: len(paired.splits))
+        enough = min(2, len(longest.splits))
+        return self.pooled if self.pooled is not None and len(self.pooled.splits) >= enough else longest
 
     def page(self) -> Page:
         """All of it."""
@@ -173,7 +177,8 @@ class Contrast:
         """The same of ensembles of the splits that both arms have, over test samples."""
         rows = []
         for loss, paired in self.pairs.items():
-            first, second = (self._ensemble(loss, arm, paired.splits) for arm in (paired.first, paired.second))
+            cells = (self.grid.cells[self.data, loss, arm] for arm in (paired.first, paired.second))
+            first, second = (cell.on(paired.splits).mean for cell in cells)
             found = difference_intervals(DATA[self.data], first, second).values()
             entries = [
                 Entry(signed(one.estimate), limits(Estimate(one.estimate, one.low, one.high))) for one in found
@@ -181,10 +186,6 @@ class Contrast:
             rows.append(Row(loss.upper(), (*entries, Entry(str(len(paired.splits))))))
         head = ("", *map(measure_title, self.grid.measures(self.data)), "splits")
         return Block("Ensembles of these splits (paired 95 % interval over test samples)", head, tuple(rows))
-
-    def _ensemble(self, loss: str, arm: str, splits: Sequence[int]) -> Scores:
-        scores = self.grid.cells[self.data, loss, arm].scores
-        return mean_scores({f"split {split}": scores[split] for split in splits})
 
     def by_split(self) -> Iterator[Block]:
         """Every single difference."""
@@ -203,10 +204,11 @@ class Contrast:
 
     def notes(self) -> Iterator[str]:
         """The answer in words, what could be detected, how many comparisons there are."""
-        losses = list(self.pairs)
+        losses = list(self.main.losses)
         yield sentence(self.main, losses)
-        yield power_note(self.main, losses if self.pooled else losses[:1])
-        yield from filter(None, [multiplicity_note(list(self.pairs.values()))])
+        yield power_note(self.main, losses)
+        shown = [*self.pairs.values(), *([self.pooled] if self.pooled is not None else [])]
+        yield from filter(None, [multiplicity_note(shown)])
         if self.pooled is not None:
             yield "All losses: averaged within each split first, since losses share a split's training data."
         yield CHANCES

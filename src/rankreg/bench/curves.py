@@ -23,13 +23,14 @@ from rankreg.bench.wording import (
 )
 
 Curve = NDArray[np.float64]
-KEPT = (
+KEPT = "epoch kept"
+WHICH = (
     "Of each network the epoch with the {} is kept: the other pages are about that one. Without a validation part"
     " to choose by, the last epoch is what one has."
 )
 HIGHEST, LOWEST = "highest validation AUC", "lowest validation error of the other classes"
 FLATTERS = (
-    "Validation samples choose the epoch, so the row of the best one flatters both arms; all splits share them."
+    "Validation samples choose the epoch, so the row of the one kept flatters both arms; all splits share them."
 )
 
 
@@ -46,35 +47,35 @@ def curves_page(plans: Sequence[Plan], records: Records, data: str, arms: tuple[
         np.array([np.mean([curves[loss, split] for loss in losses], axis=0) for split in splits])
         for curves in (first, second)
     ]
-    paired = Paired(*arms, losses, splits, _by_epoch(means[0] - means[1]))
+    paired = Paired(*arms, losses, splits, _by_epoch(np.round(means[0] - means[1], 6)))  # equal ones stay equal
     levels = [_by_epoch(mean) for mean in means]
     rows = []
     for name in paired.values:
         found = paired.estimate(name)
         before = [Entry(plain(float(np.mean(level[name])))) for level in levels]
         entries = (*before, Entry(signed(found.mean), limits(found)), Entry(verdict(found)))
-        rows.append(Row(name, entries, rule=name.startswith("best")))
+        rows.append(Row(name, entries, rule=name == KEPT))
     title, many = contrast_title(*arms), multiplicity_note([paired])
     head = ("", *map(arm_title, arms), title, "")
     return Page(
         f"{title}: {DATA[data].title}, validation AUC epoch by epoch, {scope(paired, losses)}",
         (Block(f"{title} (Student's 95 % interval over splits)", head, tuple(rows)),),
-        (KEPT.format(LOWEST if DATA[data].several_classes else HIGHEST), FLATTERS, *filter(None, [many])),
+        (WHICH.format(LOWEST if DATA[data].several_classes else HIGHEST), FLATTERS, *filter(None, [many])),
         tuple(difference_numbers("compare", "validation", data, losses, paired)),
     )
 
 
 def _curves(plans: Sequence[Plan], records: Records, data: str, arm: str) -> dict[tuple[str, int], Curve]:
-    """By loss and split, in percent: every epoch's, then the best one's."""
-    found = {
-        (plan.loss, plan.split): records.read(plan).get("validation_auc", ())
-        for plan in plans
-        if (plan.data, plan.arm) == (data, arm)
-    }
-    return {key: 100 * np.array([*values, max(values)]) for key, values in found.items() if values}
+    """By loss and split, in percent: every epoch's, then that of the epoch that was kept."""
+    found = {}
+    for plan in plans:
+        record = records.read(plan) if (plan.data, plan.arm) == (data, arm) else {}
+        if values := record.get("validation_auc"):
+            found[plan.loss, plan.split] = 100 * np.array([*values, values[record["best_epoch"]]])
+    return found
 
 
 def _by_epoch(values: Curve) -> Mapping[str, tuple[float, ...]]:
-    """One value per split for every epoch and the best one, from (splits, epochs + 1)."""
-    names = [*(f"epoch {epoch + 1}" for epoch in range(values.shape[1] - 1)), "best epoch"]
+    """One value per split for every epoch and the one kept, from (splits, epochs + 1)."""
+    names = [*(f"epoch {epoch + 1}" for epoch in range(values.shape[1] - 1)), KEPT]
     return {name: tuple(map(float, column)) for name, column in zip(names, values.T, strict=True)}

@@ -16,7 +16,6 @@ from rankreg.bench.measures import names_of
 from rankreg.bench.planning import plan_run
 from rankreg.bench.published import noise_of, published_values
 from rankreg.bench.results import Grid, Key, grid_of, read_runs
-from rankreg.ensemble import mean_scores
 from rankreg.metrics import roc
 from rankreg.operating.repeats import mean_of
 
@@ -77,7 +76,7 @@ def choose(
     """
     asked = Asked(name, preset, records, splits, tuple(only))
     experiment, place, plans = asked.experiment, asked.tests(test)[0], asked.plans
-    missing = f"rankreg bench run {name} --preset {preset}" + "".join(f" --only {word}" for word in only)
+    missing = asked.command()
     if loss is not None:
         if name != "roc":
             raise ValueError(f"--loss is for roc, got {name}: --only {loss} chooses among an experiment's losses")
@@ -127,8 +126,8 @@ def _roc(chosen: Chosen) -> "Figure":
         for (of, _, arm), cell in chosen.grid.cells.items():
             if of == data and cell.scores:
                 singles = [roc(one.labels, one.values) for one in cell.scores.values()]
-                mean = mean_scores({f"split {split}": one for split, one in cell.scores.items()})
-                curves.append(Curves(ARMS[arm].title, roc(mean.labels, mean.values), singles, colors[arm]))
+                bold = roc(cell.mean.labels, cell.mean.values)
+                curves.append(Curves(ARMS[arm].title, bold, singles, colors[arm]))
         positives, others = chosen.grid.counts(data) or (0, 0)
         title = f"{DATA[data].title}: {positives:,} positives, {others:,} negatives"
         panels.append(RocPanel(title, curves, DATA[data].tprs))

@@ -47,9 +47,12 @@ def noise_page(asked: Asked, grid: Grid) -> Page:
     means = _means(pairs)
     blocks += [_mean_block(grid, means, loss)] if means else []
     flat = [paired for each in pairs.values() for paired in each]
-    notes = [power_note(flat[0], [loss]), multiplicity_note(flat)] if flat else []
-    notes += [f"The detectable difference is that of {_share(data[0])} flipped labels."] * bool(flat)
-    notes += [f"Averaged over shares: {power_note(means[0], [loss])}"] if means else []
+    notes: list[str | None] = []
+    if flat:
+        first = next(one for one, each in pairs.items() if each)
+        notes += [f"At {_share(first)} flipped labels: {power_note(pairs[first][0], [loss])}"]
+        notes += [f"Averaged over shares: {power_note(means[0], [loss])}"] if means else []
+        notes += [multiplicity_note([*flat, *means])]
     notes += [CHANCES, preset_note(asked.preset), *asked.experiment.notes, asked.diverged(data), asked.missing()]
     title = f"{asked.experiment.title}: {test_title(grid, data[0])}, preset {asked.preset}"
     return Page(title, tuple(blocks), tuple(filter(None, notes)), tuple(_numbers(asked, grid, loss, pairs, means)))

@@ -1,6 +1,6 @@
 """Two arms on many data sets at a glance: one row for each, before the pages that go into detail."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from rankreg.bench.grids import DATA
@@ -21,17 +21,15 @@ SHARED = (
 )
 
 
-def overview_page(found: Mapping[str, Paired], losses: Mapping[str, Sequence[str]], test: str, preset: str) -> Page:
+def overview_page(found: Mapping[str, Paired], test: str, preset: str) -> Page:
     """By data set the difference over all its losses; several classes are measured otherwise and stand apart."""
     kinds = [{d: found[d] for d in found if DATA[d].several_classes == several} for several in (False, True)]
     shown = [_comparable(kind) for kind in kinds if kind]
-    blocks = tuple(_block(kind, losses) for kind in shown)
-    notes = (multiplicity_note([paired for kind in shown for paired in kind.values()]), SHARED, CHANCES)
-    return Page(
-        f"{_title(found)}: every data set, {test}, preset {preset}",
-        blocks,
-        (*filter(None, notes), preset_note(preset)),
-    )
+    blocks = tuple(_block(kind) for kind in shown)
+    many = multiplicity_note([paired for kind in shown for paired in kind.values()])
+    names = f"{len(found)} data sets" if len(found) > 1 else DATA[next(iter(found))].title
+    notes = (many, SHARED if len(found) > 1 else None, CHANCES, preset_note(preset))
+    return Page(f"{_title(found)}: {names}, {test}, preset {preset}", blocks, tuple(filter(None, notes)))
 
 
 def _comparable(found: Mapping[str, Paired]) -> dict[str, Paired]:
@@ -41,10 +39,10 @@ def _comparable(found: Mapping[str, Paired]) -> dict[str, Paired]:
     return {d: replace(paired, values={m: paired.values[m] for m in common}) for d, paired in found.items()}
 
 
-def _block(found: Mapping[str, Paired], losses: Mapping[str, Sequence[str]]) -> Block:
+def _block(found: Mapping[str, Paired]) -> Block:
     rows: list[Row] = []
     for data, paired in found.items():
-        first, second = difference_rows(paired, losses[data], DATA[data].title)
+        first, second = difference_rows(paired, paired.losses, DATA[data].title)
         used = f"{len(paired.losses)} losses" if len(paired.losses) > 1 else paired.losses[0].upper()
         rows += [
             replace(first, entries=(*first.entries, Entry(used))),

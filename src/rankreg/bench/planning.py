@@ -83,13 +83,16 @@ def unique(plans: Iterable[Plan]) -> list[Plan]:
 
 def plan_run(preset: str, data: str, loss: str, arm: str, split: int) -> Plan:
     """A single run; later choices go before earlier ones: preset, method, loss, arm."""
-    source = DATA[data]
+    source, chosen = DATA[data], ARMS[arm]
     family = PRESETS[preset].families[source.family]
     settings = dict(family.settings) if family.replace else {**source.settings, **family.settings}
+    budget = family.config_of(chosen.budget or chosen.config["method"]["name"])
     config: dict[str, Any] = {
-        **family.config_of(ARMS[arm].config["method"]["name"]),
+        **budget,
+        "learning_rate": budget["learning_rate"] * chosen.factors[0],
+        "epochs": max(1, round(budget["epochs"] * chosen.factors[1])),
         "loss": {"name": loss, "settings": LOSS_SETTINGS.get(source.published, {}).get(loss, {})},
-        **ARMS[arm].config,
+        **chosen.config,
         "seed": split,
     }
     if config["method"]["name"] == "alm":

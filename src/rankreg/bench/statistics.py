@@ -92,16 +92,16 @@ def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str,
             found.append((arm, own[0]))
             continue
         ranks = ARMS[arm].config["method"]["name"] == "rankreg"
-        alone = [_buffer_of(arm, arms)] if ranks else []
+        alone = [_control_of(arm, arms)] if ranks else []
         against = [*alone, "base"] if {"base", "buffer"} & set(arms) else [papers]
         found += [(arm, other) for other in against if other in arms and other != arm]
     return found
 
 
-def _buffer_of(arm: str, arms: Sequence[str]) -> str:
-    """The arm that is the same without the ranking term, if it is among these; otherwise the usual buffer."""
-    control, ours = ARMS[arm].control, ARMS[arm].config
-    if control is not None and control in arms:
-        return control
-    wanted = {**ours, "method": {"name": "buffer", "buffer": ours["method"]["buffer"]}}
+def _control_of(arm: str, arms: Sequence[str]) -> str:
+    """The arm that is the same without the ranking term: the one it names, or with its buffer, or the usual."""
+    ours = ARMS[arm]
+    if ours.control is not None:
+        return ours.control
+    wanted = {**ours.config, "method": {"name": "buffer", "buffer": ours.config["method"]["buffer"]}}
     return next((other for other in arms if ARMS[other].config == wanted), "buffer")

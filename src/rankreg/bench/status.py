@@ -100,7 +100,9 @@ def _seconds(folder: Path) -> tuple[dict[str, float], list[str]]:
     for path in Records(folder).files():
         try:
             record = Records.read_file(path)
-            found[path.relative_to(folder).with_suffix("").as_posix()] = float(record["seconds"]["total"])
+            spent = record["seconds"]  # of a resumed run, the total is of its last part
+            whole = max(spent["total"], spent.get("training", 0.0))
+            found[path.relative_to(folder).with_suffix("").as_posix()] = float(whole)
         except (KeyError, TypeError):
             damaged.append(f"{path} does not say how long the run took")
         except ValueError as error:

@@ -78,9 +78,9 @@ def tune(
     """Search for the settings with the fewest false alarms on the validation part, the baseline among them.
 
     Tries methods, oversampling, base losses, ranking weight, reach, buffer, rate and epochs; gives up trials that
-    lag behind; never looks at calibration and test. Writes best.toml and baseline.toml for `rankreg fit --config`.
-    Stopped or killed, the same command goes on; at most the trials under way are lost. Several machines:
-    the same command on each with one --storage URL (and an --out of its own).
+    lag behind; never looks at the calibration and test parts. Writes best.toml and baseline.toml, for
+    `rankreg fit --config`. Stopped or killed, the same command goes on; at most the trials under way are lost.
+    Several machines: the same command on each with one --storage URL (and an --out of its own).
 
     rankreg tune claims.csv --target fraud --positive yes --out search --trials 50 --workers 4
     """
@@ -128,7 +128,8 @@ def tune(
     result = room.results_of(finished, plan)
     room.write_results(out, result, tpr=tpr)
     _show_trials([(one.number, one.fpr, one.auc, settings_words(one)) for one in result.ranked[:SHOWN]], tpr)
-    files = ("Files", f"{out}: best.toml, baseline.toml, trials.csv, summary.json")
+    baseline = "" if result.baseline is None else " baseline.toml,"
+    files = ("Files", f"{out}: best.toml,{baseline} trials.csv, summary.json")
     show_lines([*result_lines(result, plan, parts, tpr), files])
     typer.echo("To train them for good, certify and test them:")
     for step in next_steps(named, out, result, tpr):

@@ -61,9 +61,13 @@ class Search:
     prunes: bool = True
 
     def wanted(self, trials: Sequence[FrozenTrial]) -> Mapping[str, dict[str, Any]]:
-        due = {f"{method} by default": self.space.defaults(method) for method in self.space.methods}
         other = next(sampling for sampling in SAMPLINGS if sampling != self.space.base.sampling)
-        return due | {f"{BASELINE}, {other}": due[f"{BASELINE} by default"] | {"sampling": other}}
+        plain, *methods = self.space.methods
+        return {
+            f"{plain} by default": self.space.defaults(plain),
+            f"{plain}, {other}": self.space.defaults(plain) | {"sampling": other},
+            **{f"{method} by default": self.space.defaults(method) for method in methods},
+        }
 
     def left(self, trials: Sequence[FrozenTrial]) -> int:
         return self.total - sum(trial.state in DONE for trial in trials)

@@ -49,7 +49,10 @@ class Tried:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The best trial, the baseline as `rankreg fit --method none` trains it, and all others, best first."""
+    """The best trial, the baseline, and all others, best first.
+
+    baseline: as `rankreg fit --method none` trains it, shuffled or oversampled, whichever is better.
+    """
 
     best: Tried
     baseline: Tried | None
@@ -70,7 +73,7 @@ def results_of(trials: Iterable[FrozenTrial], plan: Plan) -> Result:
     if not winners:
         why = f"{diverged} diverged: lower learning_rate in --config" if diverged else "run more --trials"
         raise ValueError(f"no trial of {len(all_of_them)} came to its end; {why}")
-    baselines = [one for one in ranked if one.fixed == f"{BASELINE} by default"]
+    baselines = [one for one in ranked if one.fixed is not None and one.config.method.name == BASELINE]
     return Result(
         best=winners[0],
         baseline=baselines[0] if baselines else None,

@@ -14,6 +14,7 @@ from rankreg.tune.presets import Plan
 from rankreg.tune.results import Result, Tried, best_of_each_method
 
 Lines = list[tuple[str, str]]
+SAMPLINGS = {"shuffled": "shuffled", "balanced": "oversampled"}
 FEW = 50  # validation positives: below, 98 % of them is all of them
 
 
@@ -80,9 +81,9 @@ def _baseline(result: Result, tpr: float) -> Lines:
     """The plain base loss by default, the best one of each other method, and how the splits compare."""
     lines: Lines = []
     if result.baseline is not None:
-        lines.append(
-            ("Baseline", f"method none with the defaults of `rankreg fit`: {numbers(result.baseline, tpr)}")
-        )
+        sampling = SAMPLINGS[result.baseline.config.sampling]
+        what = f"method none with the defaults of `rankreg fit`, {sampling}"
+        lines.append(("Baseline", f"{what}: {numbers(result.baseline, tpr)}"))
         if len(result.best.splits) > 1 and result.best is not result.baseline:
             pairs = zip(result.best.splits, result.baseline.splits, strict=True)
             won = sum(winner["fpr"] < other["fpr"] for winner, other in pairs)
@@ -102,11 +103,14 @@ def _tries(result: Result) -> str:
 def _beware(result: Result, plan: Plan, parts: Sequence[Splits], tried: int) -> str:
     positives = min(_positives(split, "validation") for split in parts)
     baseline = result.baseline
-    if baseline is result.best or (baseline is not None and baseline.value <= result.best.value):
+    if baseline is None:
+        return "the baseline diverged, so there is nothing to compare with: lower learning_rate in --config"
+    if baseline.value <= result.best.value:
         return "nothing beat the baseline: more settings would only have been fitted to the validation part"
     return (
         f"the winner's number is the best of {tried} on the same {positives:,} validation positives, so part of it"
-        " is luck, while the baseline's was not picked: only the test part can compare the two"
+        " is luck, while the baseline's is the better of two (shuffled, oversampled): only the test part can"
+        " compare the two"
     )
 
 
