@@ -16,12 +16,13 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from rankreg.datasets import load
 from rankreg.fit import settings
 from rankreg.train import TrainConfig, train
-from rankreg.tune import AlmGrid, Asked, Named, Space, base_config, judged_parts, plan_of
+from rankreg.tune import AlmGrid, Asked, Named, Space, base_config, judged_parts, plan_of, results_of
 from rankreg.tune.presets import GRID, Search
 from rankreg.tune.space import LOSSES, METHODS
 from rankreg.tune.study import claim
 from rankreg.tune.toml import config_toml
 from rankreg.tune.trial import epochs, value_of
+from rankreg.tune.words import result_lines
 
 DIGITS = Named("digits", ratio=50)
 TWO = [judged_parts(load("digits", seed=seed)) for seed in (0, 1)]
@@ -237,3 +238,34 @@ def test_a_file_that_names_a_method_is_refused(tmp_path: Path) -> None:
     file.write_text('method = "rankreg"\n')
     with pytest.raises(ValueError, match="which the search chooses"):
         base_config(DIGITS, Asked(file=file))
+
+
+def finished(number: int, name: str, params: dict[str, Any], fpr: float) -> FrozenTrial:
+    trial = create_trial(
+        params=params,
+        distributions={
+            key: optuna.distributions.CategoricalDistribution((value,)) for key, value in params.items()
+        },
+        value=fpr,
+        user_attrs={"fixed": name, "splits": [{"fpr": fpr, "auc": 1 - fpr}] * 2},
+        state=TrialState.COMPLETE,
+    )
+    trial.number = number
+    return trial
+
+
+def test_a_winner_is_held_against_the_better_of_shuffled_and_oversampled_batches() -> None:
+    plan = Search(Space(TrainConfig(), methods=("buffer",)))
+    fprs = {"none by default": 0.5, "none, balanced": 0.21, "buffer by default": 0.2}
+    trials = [finished(k, name, params, fprs[name]) for k, (name, params) in enumerate(plan.wanted([]).items())]
+    result = results_of(trials, plan)
+    assert result.best.config.method.name == "buffer"
+    assert result.baseline is not None
+    assert (result.baseline.config.sampling, result.baseline.fpr) == ("balanced", pytest.approx(0.21))
+    said = dict(result_lines(result, plan, TWO, 0.9))
+    assert "oversampled: FPR 21.0 %" in said["Baseline"]
+    assert "the better of two" in said["Beware"]
+
+    alone = results_of(trials[2:], plan)  # the others diverged
+    assert alone.baseline is None
+    assert "nothing to compare with" in dict(result_lines(alone, plan, TWO, 0.9))["Beware"]

@@ -75,10 +75,10 @@ def test_a_table_becomes_settings_that_fit_reads(rankreg: CommandLine, tmp_path:
 
 def test_a_folder_of_images_is_searched_too(rankreg: CommandLine, tmp_path: Path) -> None:
     data = write_images(tmp_path / "images")
-    limits = ("--epochs", 1, "--trials", 2, "--method", "buffer", "--loss", "bce", "--size", 16)
+    limits = ("--epochs", 1, "--trials", 3, "--method", "buffer", "--loss", "bce", "--size", 16)
     status, said, error = rankreg("tune", data, "--positive", "bad", *limits, "--out", tmp_path / "out")
     assert (status, error) == (0, "")
-    assert "buffer 1, none 1" in said or "none 1, buffer 1" in said
+    assert "none 2, buffer 1" in said
     assert 'name = "resnet10"' in (tmp_path / "out/best.toml").read_text(encoding="utf-8")
 
 

@@ -51,10 +51,11 @@ def test_a_storage_whose_tables_another_process_makes_meanwhile_is_opened(
 def test_every_method_is_tried_by_default_first_and_the_same_seed_gives_the_same_search(tmp_path: Path) -> None:
     first, second = (search(request(tmp_path / name)) for name in ("a", "b"))
     assert outline(first) == outline(second)
-    assert [trial.params["method"] for trial in first[:4]] == list(METHODS)
+    assert [trial.params["method"] for trial in first[:5]] == ["none", *METHODS]
+    assert [trial.params.get("sampling") for trial in first[:2]] == ["shuffled", "balanced"]
     assert len(first) == 6
     other = search(request(tmp_path / "c", seed=1))
-    assert outline(other)[4:] != outline(first)[4:]
+    assert outline(other)[5:] != outline(first)[5:]
 
 
 @pytest.mark.slow
