@@ -76,7 +76,7 @@ DATA: dict[str, Data] = {
     ),
     **{
         f"cifar10-100-noise-{round(100 * share)}": Data(
-            f"CIFAR-10 1:100, {share:.0%} of labels flipped",
+            f"CIFAR-10 1:100, {100 * share:.0f} % flipped",
             "cifar10",
             {"ratio": 100, "noise": share, "noise_kind": "balanced"},
             (0.98, 0.95, 0.92),
