@@ -100,7 +100,7 @@ BUFFERS, RANKED_BUFFERS = ([f"{name}-{n}" for n in (5, 10, 20)] for name in ("bu
 LARGER = {
     f"{name}-{batch}+{buffer}": _larger(ARMS[name], batch, buffer)
     for batch, buffer in ((96, 32), (128, 128))
-    for name in ("buffer", "rankreg", "among-negatives-weight-0.1")
+    for name in ("buffer", "rankreg")
 }
 TUNED = {  # every budget that was tried, but for the one that was chosen: that is the arm itself
     f"{name}-rate-{rate:g}-epochs-{epochs}": Arm(

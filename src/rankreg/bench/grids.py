@@ -221,9 +221,8 @@ EXPERIMENTS: dict[str, Experiment] = {
     "larger-batches": Experiment(  # 32 negatives a step resolve the tail poorly: do more give the term work?
         "More samples a step, in the batch or in batch and buffer",
         ("cifar10-100", "cifar100-100"),
-        dict.fromkeys(("buffer", "rankreg", "among-negatives-weight-0.1", *LARGER)),
+        dict.fromkeys(("buffer", "rankreg", *LARGER)),
         judged_on=("tuning",),
-        notes=(GENTLE,),
     ),
     "passing-each-other": Experiment(  # what is left of the harm when positives cannot, docs/decisions/0053
         "Positives that pass each other, or cannot: ranks among negatives, or one shift for all (penalty r)",
