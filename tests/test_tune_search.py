@@ -1,7 +1,9 @@
 """A search on small real data: what it looks at, what it remembers, what it gives up, where it goes on."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,22 @@ def test_a_storage_whose_tables_another_process_makes_meanwhile_is_opened(
     monkeypatch.setattr("rankreg.tune.study.RDBStorage", storage)
     assert open_study(None, tmp_path, "rankreg", seed=0).study_name == "rankreg"
     assert not late
+
+
+def test_a_waiting_trial_is_taken_by_one_process_only(tmp_path: Path) -> None:
+    study = open_study(None, tmp_path, "rankreg", seed=0)
+    for number in range(20):
+        study.enqueue_trial({"number": number})
+    together = Barrier(4)
+
+    def take_five(_: int) -> list[int]:
+        own = open_study(None, tmp_path, "rankreg", seed=0)
+        together.wait()
+        return [own.ask().number for _ in range(5)]
+
+    with ThreadPoolExecutor(4) as askers:
+        taken = [number for numbers in askers.map(take_five, range(4)) for number in numbers]
+    assert sorted(taken) == list(range(20))
 
 
 def test_every_method_is_tried_by_default_first_and_the_same_seed_gives_the_same_search(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from optuna.exceptions import ExperimentalWarning, OptunaError
 from optuna.pruners import MedianPruner
 from optuna.storages import RDBStorage, fail_stale_trials
 from optuna.trial import TrialState
-from sqlalchemy.engine import make_url
+from sqlalchemy import event
+from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
 from rankreg.tune.sampler import SeededSampler
@@ -22,7 +23,7 @@ from rankreg.tune.trial import TENTHS
 FILE = "study.sqlite3"
 BEAT, GRACE = 30, 120  # seconds: a trial on a shared storage that is silent for so long is dead
 ATTEMPTS, PAUSE = 5, 0.3  # at opening a storage, and the seconds between two
-PATIENT = {"connect_args": {"timeout": 120}}  # SQLite lets one process write at a time
+SQLITE = {"connect_args": {"timeout": 120, "isolation_level": None}}  # wait one's turn; no hidden BEGIN
 
 
 def open_study(storage: str | None, out: Path, name: str, *, seed: int) -> optuna.Study:
@@ -42,12 +43,17 @@ def open_study(storage: str | None, out: Path, name: str, *, seed: int) -> optun
 
 def _opened(url: str, name: str, *, seed: int, shared: bool) -> optuna.Study:
     """Of several that open a new storage at once, those that come too late to make its tables find them made."""
-    options = PATIENT if make_url(url).get_backend_name() == "sqlite" else None
+    sqlite = make_url(url).get_backend_name() == "sqlite"
     beat, grace = (BEAT, GRACE) if shared else (None, None)
 
     def attempt() -> optuna.Study:
+        storage = RDBStorage(
+            url, engine_kwargs=SQLITE if sqlite else None, heartbeat_interval=beat, grace_period=grace
+        )
+        if sqlite:
+            event.listen(storage.engine, "begin", _take_the_lock)
         return optuna.create_study(
-            storage=RDBStorage(url, engine_kwargs=options, heartbeat_interval=beat, grace_period=grace),
+            storage=storage,
             sampler=SeededSampler(seed),
             pruner=MedianPruner(n_startup_trials=5, n_warmup_steps=3 * TENTHS // 10),
             study_name=name,
@@ -60,6 +66,11 @@ def _opened(url: str, name: str, *, seed: int, shared: bool) -> optuna.Study:
             return attempt()
         time.sleep(PAUSE)
     return attempt()
+
+
+def _take_the_lock(connection: Connection) -> None:
+    """SQLite knows no SELECT FOR UPDATE: unless the lock comes first, two processes take the same waiting trial."""
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def claim(study: optuna.Study, settings: dict[str, Any]) -> None:
