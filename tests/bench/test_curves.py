@@ -37,6 +37,15 @@ def test_a_comparison_ends_with_validation_auc_epoch_by_epoch(run: Run, tmp_path
     assert float(found["epoch kept"]["value"]) == pytest.approx(best, abs=1e-3)
 
 
+def test_arms_that_keep_the_last_epoch_are_said_to(run: Run, tmp_path: Path) -> None:
+    for arm, split in np.ndindex(2, 2):
+        plan = plan_run("compact", "cifar100-100", "bce", ("rankreg-last", "buffer-last")[arm], 5 + split)
+        write(tmp_path, plan, validation_auc=[0.95, 0.7 + 0.1 * arm], best_epoch=1)
+    out = run("bench", "compare", "rankreg-last", "buffer-last", "--records", str(tmp_path))[1]
+    assert "the last epoch is kept, whatever its validation results" in " ".join(out.split())
+    assert "highest validation AUC" not in out
+
+
 def test_runs_of_different_length_have_no_common_epochs(run: Run, tmp_path: Path) -> None:
     for arm, epochs in (("base", 4), ("buffer", 2)):
         write(

@@ -261,6 +261,8 @@ def test_contrasts_set_variants_against_their_method_and_ranking_against_the_buf
     )  # no other arm differs by the term alone
     larger = contrasts_of(EXPERIMENTS["larger-batches"], list(EXPERIMENTS["larger-batches"].arms))
     assert ("rankreg-128+128", "buffer-128+128") in larger
+    last = contrasts_of(EXPERIMENTS["last-epoch"], list(EXPERIMENTS["last-epoch"].arms))
+    assert last == [("buffer-last", "base-last"), ("rankreg-last", "buffer-last"), ("rankreg-last", "base-last")]
     melanoma = contrasts_of(EXPERIMENTS["melanoma"], list(EXPERIMENTS["melanoma"].arms))
     assert melanoma[:2] == [("batch-only", "buffer"), ("batch-only", BETTER)]
     assert contrasts_of(EXPERIMENTS["ham10000-ceiling"], ["base"]) == []

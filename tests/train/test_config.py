@@ -95,7 +95,7 @@ def test_the_data_fill_in_what_the_config_leaves_open(rows: Splits, images: Spli
     )
     for splits, settings, message in (
         (rows, {"loss": "ce"}, "does not fit 2 classes"),
-        (rows, {"selection": "error"}, "use 'auc' or 'fpr'"),
+        (rows, {"selection": "error"}, "use 'auc', 'fpr' or 'last'"),
         (classes, {"loss": "bce"}, "does not fit 10 classes"),
         (rows, {"model": "resnet10"}, "takes images"),
         (images, {"model": "mlp"}, "takes rows"),

@@ -114,6 +114,17 @@ def test_selection_by_error_keeps_the_epoch_in_which_the_other_classes_are_told_
     assert np.mean(wrong) == pytest.approx(errors[run.best_epoch], abs=1e-9)
 
 
+def test_the_last_epoch_is_kept_whatever_its_results(rows: Splits, tmp_path: Path) -> None:
+    run = train(rows, config_of(epochs=6, learning_rate=0.5, selection="last"), tmp_path)
+    aucs = [record["validation"]["auc"] for record in run.history]
+    assert run.best_epoch == 5
+    assert aucs[5] < max(aucs)  # by AUC another one would have been
+    found = run.scores["validation"]
+    assert roc_auc_score(found.labels, found.values) == pytest.approx(aucs[5], abs=1e-12)
+    with pytest.raises(ValueError, match="selection 'last' takes no patience"):
+        config_of(selection="last", patience=2)
+
+
 def test_patience_ends_a_run_that_no_longer_improves(rows: Splits, tmp_path: Path) -> None:
     run = train(rows, config_of(epochs=200, patience=2), tmp_path)
     assert len(run.history) == run.best_epoch + 3 < 200

@@ -82,6 +82,12 @@ ARMS: dict[str, Arm] = {
 }
 
 
+LAST = {  # without validation positives to choose the epoch by
+    f"{name}-last": Arm(f"{ARMS[name].title}, last epoch", {**ARMS[name].config, "selection": "last"})
+    for name in ("base", "buffer", "rankreg")
+}
+
+
 def _budget(arm: str) -> tuple[float, int]:
     """Learning rate and epochs of an arm on CIFAR."""
     config = PRESETS["compact"].families["cifar10"].config_of(ARMS[arm].config["method"]["name"])
@@ -113,4 +119,4 @@ TUNED = {  # every budget that was tried, but for the one that was chosen: that 
     if (rate, epochs) != _budget(name)
 }
 TUNING = tuple(TUNED)
-ARMS |= LARGER | TUNED
+ARMS |= LAST | LARGER | TUNED

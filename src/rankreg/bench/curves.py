@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rankreg.bench.arms import LAST
 from rankreg.bench.grids import DATA
 from rankreg.bench.numbers import difference_numbers
 from rankreg.bench.pages import Block, Entry, Page, Row
@@ -31,6 +32,9 @@ WHICH = (
 HIGHEST, LOWEST = "highest validation AUC", "lowest validation error of the other classes"
 FLATTERS = (
     "Validation samples choose the epoch, so the row of the one kept flatters both arms; all splits share them."
+)
+UNSEEN = (
+    "Of each network the last epoch is kept, whatever its validation results: the other pages are about that one."
 )
 
 
@@ -60,9 +64,15 @@ def curves_page(plans: Sequence[Plan], records: Records, data: str, arms: tuple[
     return Page(
         f"{title}: {DATA[data].title}, validation AUC epoch by epoch, {scope(paired, losses)}",
         (Block(f"{title} (Student's 95 % interval over splits)", head, tuple(rows)),),
-        (WHICH.format(LOWEST if DATA[data].several_classes else HIGHEST), FLATTERS, *filter(None, [many])),
+        (*_how_kept(data, arms), *filter(None, [many])),
         tuple(difference_numbers("compare", "validation", data, losses, paired)),
     )
+
+
+def _how_kept(data: str, arms: tuple[str, str]) -> tuple[str, ...]:
+    if set(arms) <= set(LAST):
+        return (UNSEEN,)
+    return (WHICH.format(LOWEST if DATA[data].several_classes else HIGHEST), FLATTERS)
 
 
 def _curves(plans: Sequence[Plan], records: Records, data: str, arm: str) -> dict[tuple[str, int], Curve]:

@@ -69,7 +69,7 @@ def plans_of(name: str, preset: str, *, splits: int | None = None, only: Sequenc
     data, losses, arms = ([w for w in kind if w in only] or kind for kind in kinds)
     return [
         plan_run(preset, one, loss, arm, split)
-        for split in range(count)
+        for split in range(experiment.first_split, experiment.first_split + count)
         for one in data
         for loss in losses
         for arm in arms

@@ -86,6 +86,7 @@ def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str,
         return [(a, b) for a, b in wanted if {a, *(OTHERS if b == BETTER else (b,))} <= set(arms)]
     found: list[tuple[str, str]] = []
     papers = "rankreg" if "rankreg" in arms else arms[0]
+    base = "base-last" if "base-last" in arms else "base"
     for arm in arms:
         own = [other for other in arms if arm in TUNING and arm.startswith(f"{other}-")]
         if own:
@@ -93,7 +94,7 @@ def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str,
             continue
         ranks = ARMS[arm].config["method"]["name"] == "rankreg"
         alone = [_control_of(arm, arms)] if ranks else []
-        against = [*alone, "base"] if {"base", "buffer"} & set(arms) else [papers]
+        against = [*alone, base] if {base, "buffer"} & set(arms) else [papers]
         found += [(arm, other) for other in against if other in arms and other != arm]
     return found
 

@@ -34,7 +34,7 @@ class RankRegClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     (the buffer alone), "alm", "none", or a settings object of `rankreg.train` such as `ALMMethod(mu=1e-3)`; loss: a
     name of `rankreg.LOSSES` or a `LossSettings`. Training is `rankreg.train`'s: None is its usual number for rows
     or images. `validation_size` of each class chooses the epoch, by AUC or, selection="fpr", by the FPR at the
-    target TPR; patience: stop after so many epochs without a better one.
+    target TPR ("last": the last one is kept); patience: stop after so many epochs without a better one.
 
     target_tpr: None predicts where the score reaches 0. Otherwise threshold="certified" holds `calibration_size` of
     each class out of training and certifies the threshold on it with that confidence (`certificate_`), or refuses

@@ -78,7 +78,7 @@ def _advice(fitted: Fitted) -> Lines:
     parts = fitted.bundle.card.parts
     held = sum(part["positives"] for part in parts.values())
     in_all = math.ceil(threshold.positives_needed * held / max(threshold.calibration_positives, 1))
-    how = "no new training" if fitted.bundle.card.training["selection"] == "auc" else "trains anew: another --out"
+    how = "trains anew: another --out" if fitted.bundle.card.training["selection"] == "fpr" else "no new training"
     ways = [f"run it again with --tpr {reachable:g}, the highest these positives can certify ({how})"]
     if math.floor(MOST * held) >= threshold.positives_needed:
         share = math.ceil(100 * threshold.positives_needed / held - 1e-9) / 100

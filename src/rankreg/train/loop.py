@@ -126,7 +126,7 @@ class Training:
             raise DivergenceError(self._divergence("validation scores are not finite"))
         found = self.task.metrics(scores)
         getattr(self.objective.term, "end_epoch", lambda auc: None)(found["auc"])
-        merit = SELECTIONS[self.config.selection](found)
+        merit = SELECTIONS[self.config.selection]({**found, "epoch": self.epoch})
         better = self.best is None or merit > tuple(self.best["merit"])
         record = {
             "epoch": self.epoch,

@@ -15,11 +15,12 @@ from rankreg.multiclass import critical_score
 from rankreg.scores import Scores
 from rankreg.train.config import MULTICLASS_LOSS, LossSettings, TrainConfig
 
-# How good validation results are; of two, the greater is better, later entries break ties.
+# How good an epoch is by its validation results; of two, the greater is better, later entries break ties.
 SELECTIONS: dict[str, Callable[[dict[str, float]], tuple[float, ...]]] = {
     "auc": lambda found: (found["auc"],),
     "fpr": lambda found: (-found["fpr"], found["auc"]),
     "error": lambda found: (-found["error"], found["auc"]),
+    "last": lambda found: (found["epoch"],),
 }
 
 
@@ -60,7 +61,9 @@ def task_of(splits: Splits, config: TrainConfig) -> Task:
     if classes == 2 and critical != 1:
         raise ValueError(f"with two classes label 1 is the critical one, got critical {critical}: swap the labels")
     if classes == 2 and config.selection == "error":
-        raise ValueError("selection 'error' is about several classes, the data have two: use 'auc' or 'fpr'")
+        raise ValueError(
+            "selection 'error' is about several classes, the data have two: use 'auc', 'fpr' or 'last'"
+        )
     for part in ("train", "validation"):
         if part not in splits.parts:
             raise ValueError(f"{splits.name} has no part {part!r}: it has {', '.join(splits.parts)}")
