@@ -136,7 +136,9 @@ def local_pool(workers: int) -> Iterator[Pool]:
     def attempts(plans: Sequence[Plan], place: Place) -> Generator[Answer]:
         return answers(plans, place, "n_jobs", bench=os.getpid())
 
-    with parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
+    with warnings.catch_warnings(), parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
+        # joblib puts a new process in the place of one that holds 300 MB more than at first, as images do
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
         try:
             yield Pool(attempts, missing_data)
         finally:
