@@ -12,7 +12,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         name: ("table", name)
         for name in (
             *("cifar10-100", "cifar100-100", "controls", "rank-penalty", "buffer-policy", "buffer-size"),
-            *("smaller-buffers", "more-positives", "larger-batches", "passing-each-other"),
+            *("smaller-buffers", "more-positives", "larger-batches", "last-epoch", "passing-each-other"),
             *("label-noise", "multiclass", "ham10000", "tuning", "ranking-settings"),
         )
     },

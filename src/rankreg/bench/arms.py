@@ -23,6 +23,11 @@ class Arm:
     budget: str | None = None
     factors: tuple[float, float] = (1.0, 1.0)
 
+    @property
+    def ranks(self) -> bool:
+        """Whether it has the ranking term."""
+        return bool(self.config["method"]["name"] == "rankreg")
+
 
 def _buffer(**changes: Any) -> dict[str, Any]:
     return {"capacity": 32, "policy": "dequeue-max", "base_over": "union", "unique": False, **changes}

@@ -92,8 +92,7 @@ def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str,
         if own:
             found.append((arm, own[0]))
             continue
-        ranks = ARMS[arm].config["method"]["name"] == "rankreg"
-        alone = [_control_of(arm, arms)] if ranks else []
+        alone = [_control_of(arm, arms)] if ARMS[arm].ranks else []
         against = [*alone, base] if {base, "buffer"} & set(arms) else [papers]
         found += [(arm, other) for other in against if other in arms and other != arm]
     return found

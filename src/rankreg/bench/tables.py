@@ -158,7 +158,9 @@ class Sheet:
         """What could be detected, how many comparisons there are, what is missing."""
         experiment = self.asked.experiment
         if self.pairs:
-            yield power_note(self._pair(self.ranking, "buffer") or self.pairs[0], self.losses)
+            about_ranking = (paired for paired in self.pairs if ARMS[paired.first].ranks)
+            asked = self._pair(self.ranking, "buffer") or next(about_ranking, self.pairs[0])
+            yield power_note(asked, self.losses)
             yield from filter(None, [multiplicity_note(self.pairs)])
         over = self._pair(self.ranking, BETTER)
         if self.is_main and over is not None:
