@@ -19,13 +19,13 @@ from rankreg.bench.planning import Plan, plan_run
 from rankreg.bench.records import Records
 from rankreg.bench.workers import Answer, Place
 
-EPOCHS = 30
+EPOCHS = 60
 ROOT = Path(__file__).parents[1]
 Values = dict[str, NDArray[Any]]
 
 
 def long_plans(*arguments: Any, **options: Any) -> list[Plan]:
-    """Four runs on digits of a second or so each, whatever was asked for."""
+    """Four runs on digits of a few seconds each, whatever was asked for."""
     found = [plan_run("smoke", "cifar10-100", "bce", arm, split) for split in (0, 1) for arm in ("rankreg", "base")]
     return [replace(plan, config={**plan.config, "epochs": EPOCHS}) for plan in found]
 
@@ -102,11 +102,12 @@ def members(group: int) -> list[int]:
 
 def workers(bench: int) -> list[int]:
     """The loky processes of a bench."""
-    return [
-        process
-        for process in members(bench)
-        if process != bench and b"LokyProcess" in Path(f"/proc/{process}/cmdline").read_bytes()
-    ]
+    found = []
+    for process in members(bench):
+        with suppress(OSError):  # it may have ended
+            if process != bench and b"LokyProcess" in Path(f"/proc/{process}/cmdline").read_bytes():
+                found.append(process)
+    return found
 
 
 def kill_at_work(folder: Path, candidates: Callable[[], list[int]], number: signal.Signals) -> Path:

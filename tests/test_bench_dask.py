@@ -105,6 +105,7 @@ def test_a_cluster_must_have_workers_of_one_thread(
     assert status == 2
     assert "start the workers with --nthreads 1" in said
     os.kill(several.pid, signal.SIGKILL)
+    until(lambda: "Remove worker" in (tmp_path / "said").read_text())  # the scheduler has noticed
 
     worker(start, address)
     monkeypatch.setattr(training, "perform", None)  # whoever does the run, it must not be this process

@@ -50,10 +50,10 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert "Traceback" not in error
 
 
-def together(*arguments: object, port: int) -> "subprocess.CompletedProcess[str]":
+def together(*arguments: object) -> "subprocess.CompletedProcess[str]":
     """Two processes under torchrun."""
     start = command(*arguments)
-    options = ["--nproc-per-node", "2", "--master-port", str(port)]
+    options = ["--nproc-per-node", "2", "--standalone"]
     launcher = [start[0], "-m", "torch.distributed.run", *options, *start[1:]]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.run(launcher, capture_output=True, text=True, env=environment, timeout=300, check=False)
@@ -63,7 +63,7 @@ def together(*arguments: object, port: int) -> "subprocess.CompletedProcess[str]
 def test_two_processes_fit_together_and_one_speaks(tmp_path: Path) -> None:
     data = write_table(tmp_path / "data.csv")
     options = ("--target", "sick", "--drop", "name", "--epochs", 2, "--out", tmp_path / "out")
-    done = together("fit", data, *options, port=29517)
+    done = together("fit", data, *options)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("alarm when score") == 1
     load_bundle(tmp_path / "out")
@@ -72,6 +72,6 @@ def test_two_processes_fit_together_and_one_speaks(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_two_processes_say_a_common_fault_once(tmp_path: Path) -> None:
     data = write_table(tmp_path / "data.csv")
-    done = together("fit", data, "--target", "sikc", "--out", tmp_path / "out", port=29518)
+    done = together("fit", data, "--target", "sikc", "--out", tmp_path / "out")
     assert done.returncode != 0
     assert done.stderr.count("did you mean 'sick'") == 1

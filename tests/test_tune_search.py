@@ -50,11 +50,12 @@ def test_a_storage_whose_tables_another_process_makes_meanwhile_is_opened(
     assert not late
 
 
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")  # threads share the filters
 def test_a_waiting_trial_is_taken_by_one_process_only(tmp_path: Path) -> None:
     study = open_study(None, tmp_path, "rankreg", seed=0)
     for number in range(20):
         study.enqueue_trial({"number": number})
-    together = Barrier(4)
+    together = Barrier(4, timeout=60)
 
     def take_five(_: int) -> list[int]:
         own = open_study(None, tmp_path, "rankreg", seed=0)

@@ -66,7 +66,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
         context.on("request", note_request)
         context.on("console", note_message)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
         page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))
         page.goto(path.as_uri())

@@ -260,7 +260,7 @@ def test_sigkill_at_any_moment_changes_nothing(tmp_path: Path) -> None:
             config.model_dump_json(),
         ]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        return subprocess.run(command, cwd=Path(__file__).parents[2], env=environment, timeout=120).returncode
+        return subprocess.run(command, cwd=Path(__file__).parents[2], env=environment, timeout=600).returncode
 
     whole = train(digit_splits(images=True, size=200), config, tmp_path / "whole")
     for place, number in (("step", 11), ("write", 1), ("fsync", 3)):

@@ -80,7 +80,7 @@ def status_table(status: Status) -> "Table":
 
 def status_lines(status: Status, folder: Path, workers: int | None = None) -> list[str]:
     """What the table does not say."""
-    lines = [f"{folder}: {status.records:,} records, {status.size / 1e6:.1f} MB of {LIMIT / 1e6:.0f} MB"]
+    lines = [f"{folder}: {status.records:,} records, {status.size / 1e6:.2f} MB of {LIMIT / 1e6:.0f} MB"]
     if status.size > LIMIT:
         lines[0] += ": too large for the repository"
     if status.records:

@@ -107,6 +107,8 @@ def in_use(folder: Path) -> bool:
             return False
     except FolderInUseError:
         return True
+    except (FileNotFoundError, FileExistsError):  # whoever held it is done and has removed it
+        return False
 
 
 def end_with(parent: int) -> None:
