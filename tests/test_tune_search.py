@@ -1,5 +1,6 @@
 """A search on small real data: what it looks at, what it remembers, what it gives up, where it goes on."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from rankreg.datasets.splits import Samples, Splits
 from rankreg.fit import Source
 from rankreg.train import TrainConfig
 from rankreg.tune import AlmGrid, Named, Own, Plan, Request, Search, Space, results_of, search, write_results
+from rankreg.tune.search import run_one
 from rankreg.tune.space import METHODS
 from rankreg.tune.study import open_study
 from tests.own_data import write_table
@@ -100,6 +102,13 @@ def test_a_baseline_that_was_killed_is_run_again(tmp_path: Path) -> None:
     assert asked.open().ask().user_attrs["fixed"] == "none by default"
     trials = {trial.user_attrs["fixed"]: trial.number for trial in search(asked)}
     assert trials == {"none, balanced": 1, "none by default": 2}
+
+
+class NeverDone(AlmGrid):
+    """A grid that was looked at a moment ago, when a trial was waiting."""
+
+    def left(self, trials: Sequence[FrozenTrial]) -> int:
+        return 1
 
 
 @dataclass(frozen=True)
@@ -216,6 +225,28 @@ def test_two_folders_share_a_storage(tmp_path: Path) -> None:
     assert not (tmp_path / "a/study.sqlite3").exists()
     alone = search(request(tmp_path / "c"))
     assert outline(alone) == outline(trials)
+
+
+def test_machines_that_start_at_once_run_no_baseline_twice(tmp_path: Path) -> None:
+    plan = Search(Space(BASE, methods=("none",)), total=3)
+    asked = request(tmp_path, plan, storage=f"sqlite:///{tmp_path / 'shared.sqlite3'}")
+    search(replace(asked, plan=replace(plan, total=0)))  # the first one asks for both baselines
+    for name, params in plan.wanted([]).items():
+        asked.open().enqueue_trial(params, user_attrs={"fixed": name})  # so does one that has not seen it yet
+    trials = search(asked)
+    assert sorted(trial.user_attrs.get("fixed", "") for trial in trials) == [
+        "",
+        "none by default",
+        "none, balanced",
+    ]
+    assert [trial.state for trial in asked.open().get_trials()].count(TrialState.FAIL) == 2
+
+
+def test_a_grid_draws_no_trial_of_its_own(tmp_path: Path) -> None:
+    asked = request(tmp_path, AlmGrid(BASE))
+    study = asked.open()
+    run_one(study, NeverDone(BASE), asked.parts(), lambda doing: None)  # others have taken the last one meanwhile
+    assert [trial.state for trial in study.get_trials()] == [TrialState.FAIL]
 
 
 def test_a_storage_that_cannot_be_opened_is_said_without_its_password(tmp_path: Path) -> None:

@@ -14,6 +14,10 @@ DONE = (TrialState.COMPLETE, TrialState.PRUNED)  # a failed trial was killed: it
 JudgeName = Literal["fpr", "auc"]
 
 
+class SuperfluousTrial(Exception):  # noqa: N818 - nothing went wrong
+    """Machines that share a storage have each asked for the same trial, or another one has taken the last."""
+
+
 class Plan(Protocol):
     """What the search asks: which trials must be, how many in all, what a trial trains, by what it is judged."""
 
@@ -128,6 +132,8 @@ class AlmGrid:
         return sum(trial.state is TrialState.WAITING for trial in trials)
 
     def sampled(self, trial: Trial) -> TrainConfig:
+        if "fixed" not in trial.user_attrs:  # drawn, since none was waiting any more
+            raise SuperfluousTrial
         method = Choice(("alm", BASELINE), "alm").ask(trial, "method")
         grid = GRID if method == "alm" else {}
         return self.of({"method": method} | {name: knob.ask(trial, name) for name, knob in grid.items()})

@@ -14,7 +14,7 @@ from rankreg.datasets.splits import Splits
 from rankreg.distributed import join
 from rankreg.train.folder import locked
 from rankreg.tune.data import Data, identity, load_parts
-from rankreg.tune.presets import DONE, Plan
+from rankreg.tune.presets import DONE, Plan, SuperfluousTrial
 from rankreg.tune.study import bury_the_dead, claim, open_study, quiet
 from rankreg.tune.trial import Beat, judged
 from rankreg.tune.workers import run_in_processes
@@ -111,7 +111,7 @@ def run_one(study: optuna.Study, plan: Plan, parts: list[Splits], beat: Beat) ->
         torch.set_num_threads(1)  # sums depend on the number of threads, results must not
         try:
             with quiet():
-                study.optimize(lambda trial: judged(trial, plan, parts, beat), n_trials=1)
+                study.optimize(lambda trial: judged(trial, plan, parts, beat), n_trials=1, catch=SuperfluousTrial)
         finally:
             torch.set_num_threads(threads)
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 from optuna.exceptions import TrialPruned
-from optuna.trial import Trial
+from optuna.trial import Trial, TrialState
 
 from rankreg.datasets.splits import Splits
 from rankreg.train import DivergenceError, TrainConfig
 from rankreg.train.memory import training_in_memory
-from rankreg.tune.presets import JudgeName, Plan
+from rankreg.tune.presets import JudgeName, Plan, SuperfluousTrial
 
 TENTHS = 10  # trials have different numbers of epochs: they are compared by the share of their run that is over
 
@@ -25,6 +25,8 @@ def judged(trial: Trial, plan: Plan, parts: Sequence[Splits], beat: Beat) -> flo
     Of a split counts the epoch that training itself would choose, so that `rankreg fit` gives the same network. A
     trial with given parameters is never given up: others are measured against it. One that diverges is.
     """
+    if _asked_for_before(trial):
+        raise SuperfluousTrial
     config = plan.sampled(trial)
     may_stop = plan.prunes and "fixed" not in trial.user_attrs
     found: list[dict[str, float]] = []
@@ -52,6 +54,13 @@ def judged(trial: Trial, plan: Plan, parts: Sequence[Splits], beat: Beat) -> flo
         trial.set_user_attr("splits", found)
     trial.set_user_attr("seconds", time.perf_counter() - start)
     return value_of(found, plan.judge, parts)
+
+
+def _asked_for_before(trial: Trial) -> bool:
+    """Whether an earlier trial with the same given parameters has been run, runs or is to run."""
+    earlier = trial.study.get_trials(deepcopy=False)[: trial.number]
+    there = {other.user_attrs.get("fixed") for other in earlier if other.state is not TrialState.FAIL} - {None}
+    return trial.user_attrs.get("fixed") in there
 
 
 def value_of(found: Sequence[dict[str, float]], judge: JudgeName, parts: Sequence[Splits]) -> float:
