@@ -12,8 +12,8 @@ TABLES: dict[str, tuple[str, ...]] = {
         name: ("table", name)
         for name in (
             *("cifar10-100", "cifar100-100", "controls", "rank-penalty", "buffer-policy", "buffer-size"),
-            *("smaller-buffers", "more-positives", "larger-batches", "last-epoch", "passing-each-other"),
-            *("label-noise", "multiclass", "ham10000", "tuning", "ranking-settings"),
+            *("smaller-buffers", "more-positives", "oversampled-ranking", "larger-batches", "last-epoch"),
+            *("passing-each-other", "label-noise", "multiclass", "ham10000", "tuning", "ranking-settings"),
         )
     },
     "cifar10-200": ("table", "cifar10-200", *ONLY_BCE),
