@@ -112,7 +112,7 @@ PRESETS: dict[str, Preset] = {
         },
     ),
     "compact": Preset(
-        "quarter width, 4 to 16 epochs, 3 or 5 splits: what two cores can do",
+        "quarter width, 4 to 16 epochs, 3 to 10 splits: what two cores can do",
         None,
         {
             "cifar10": _compact("cifar10", (16, 8)),
