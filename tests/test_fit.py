@@ -207,6 +207,15 @@ def test_the_calibration_share_that_the_summary_names_is_enough(rankreg: Command
     assert "certified: at least 90 %" in rankreg(*arguments, tmp_path / "more", "--calibration", share[1])[1]
 
 
+def test_the_last_epoch_is_not_called_the_best(rankreg: CommandLine, tmp_path: Path) -> None:
+    data = write_table(tmp_path / "data.csv")
+    (tmp_path / "own.toml").write_text('selection = "last"\n')
+    arguments = ("fit", data, "--target", "sick", "--id", "name", "--epochs", 2, "--config", tmp_path / "own.toml")
+    said = rankreg(*arguments, "--out", tmp_path / "out")[1]
+    assert "epoch 2 of 2, the last one, whatever its results" in said
+    assert "no new training" in said  # for another TPR
+
+
 def test_advice_that_would_not_help_is_not_given(rankreg: CommandLine, tmp_path: Path) -> None:
     data = write_table(tmp_path / "data.csv")
     (tmp_path / "own.toml").write_text('selection = "fpr"\n')

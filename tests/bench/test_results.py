@@ -268,6 +268,11 @@ def test_contrasts_set_variants_against_their_method_and_ranking_against_the_buf
     assert contrasts_of(EXPERIMENTS["ham10000-ceiling"], ["base"]) == []
 
 
+def test_what_was_seen_on_the_first_splits_is_asked_of_others() -> None:
+    assert {plan.split for plan in plans_of("last-epoch", "compact")} == set(range(5, 15))
+    assert {plan.config["seed"] for plan in plans_of("last-epoch", "compact", splits=2)} == {5, 6}
+
+
 def test_settings_are_never_judged_on_a_test_set(tmp_path: Path) -> None:
     for plan in plans_of("tuning", "compact", splits=1, only=("cifar100-100", "base", "buffer")):
         write(tmp_path, plan, parts=("validation", "tuning"))  # there is nothing else to look at

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.bench.arms import LAST
+from rankreg.bench.arms import ARMS
 from rankreg.bench.grids import DATA
 from rankreg.bench.numbers import difference_numbers
 from rankreg.bench.pages import Block, Entry, Page, Row
@@ -70,7 +70,7 @@ def curves_page(plans: Sequence[Plan], records: Records, data: str, arms: tuple[
 
 
 def _how_kept(data: str, arms: tuple[str, str]) -> tuple[str, ...]:
-    if set(arms) <= set(LAST):
+    if all(ARMS[arm].config.get("selection") == "last" for arm in arms):
         return (UNSEEN,)
     return (WHICH.format(LOWEST if DATA[data].several_classes else HIGHEST), FLATTERS)
 

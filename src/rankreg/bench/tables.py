@@ -159,8 +159,8 @@ class Sheet:
         experiment = self.asked.experiment
         if self.pairs:
             about_ranking = (paired for paired in self.pairs if ARMS[paired.first].ranks)
-            asked = self._pair(self.ranking, "buffer") or next(about_ranking, self.pairs[0])
-            yield power_note(asked, self.losses)
+            decisive = self._pair(self.ranking, "buffer") or next(about_ranking, self.pairs[0])
+            yield power_note(decisive, self.losses)
             yield from filter(None, [multiplicity_note(self.pairs)])
         over = self._pair(self.ranking, BETTER)
         if self.is_main and over is not None:

@@ -18,7 +18,7 @@ def summary_lines(fitted: Fitted) -> Lines:
     lines = [
         ("Data", f"{card.name}; samples (of which {card.classes[1]!r}): {parts}"),
         *_unused(card.preprocessing.get("unused", ())),
-        ("Training", f"epoch {fitted.best_epoch + 1} of {fitted.epochs}, the best on the validation part"),
+        ("Training", f"epoch {fitted.best_epoch + 1} of {fitted.epochs}, {_why_kept(fitted)}"),
         ("Threshold", f"alarm when score ≥ {threshold.value:.6g}"),
         ("Recall", _promise(threshold)),
         *_price(threshold),
@@ -27,6 +27,11 @@ def summary_lines(fitted: Fitted) -> Lines:
         *evaluation_lines(fitted.test),
     ]
     return lines + _next(fitted)
+
+
+def _why_kept(fitted: Fitted) -> str:
+    last = fitted.bundle.card.training["selection"] == "last"
+    return "the last one, whatever its results" if last else "the best on the validation part"
 
 
 def _unused(columns: Sequence[str]) -> Lines:

@@ -63,10 +63,10 @@ class TrainConfig(BaseModel):
     batch_size: at most so many samples a step over all processes, without the buffer; an epoch's batches differ by
     one sample at most. sampling: "balanced" draws every class equally often, as many samples an epoch as
     "shuffled". selection: the epoch of the highest validation AUC, or of the lowest validation FPR at TPR `tpr`,
-    or, with several classes, of the lowest mean error of the others there; or the last epoch, whatever its results.
-    patience: stop after so many epochs without a better one. critical: the critical class of a multi-class data
-    set, if it is not the one the data set names. A name alone stands for a choice with its default settings:
-    method = "rankreg".
+    or, with several classes, of the lowest mean error of the others there; or the last epoch, whatever its results
+    (the validation part is looked at all the same). patience: stop after so many epochs without a better one.
+    critical: the critical class of a multi-class data set, if it is not the one the data set names. A name alone
+    stands for a choice with its default settings: method = "rankreg".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -100,7 +100,9 @@ class TrainConfig(BaseModel):
         if self.loss is not None and self.loss.name == "ldam" and head not in (None, "cosine"):
             raise ValueError(f"loss 'ldam' needs a normalised last layer, got head {head!r}: use head 'cosine'")
         if self.selection == "last" and self.patience is not None:
-            raise ValueError("selection 'last' takes no patience: every epoch is better than those before it")
+            raise ValueError(
+                "selection 'last' takes no patience, for every epoch counts as better: leave patience out"
+            )
         return self
 
     @classmethod

@@ -10,7 +10,10 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 from rankreg.train import TrainConfig
 from rankreg.tune.space import BASELINE, KNOBS, SAMPLINGS, Choice, Space
 
-DONE = (TrialState.COMPLETE, TrialState.PRUNED)  # a failed trial was killed: it neither counts nor blocks
+DONE = (
+    TrialState.COMPLETE,
+    TrialState.PRUNED,
+)  # a failed one was killed or superfluous: it neither counts nor blocks
 JudgeName = Literal["fpr", "auc"]
 
 

@@ -58,9 +58,9 @@ def judged(trial: Trial, plan: Plan, parts: Sequence[Splits], beat: Beat) -> flo
 
 def _asked_for_before(trial: Trial) -> bool:
     """Whether an earlier trial with the same given parameters has been run, runs or is to run."""
-    earlier = trial.study.get_trials(deepcopy=False)[: trial.number]
-    there = {other.user_attrs.get("fixed") for other in earlier if other.state is not TrialState.FAIL} - {None}
-    return trial.user_attrs.get("fixed") in there
+    name, earlier = trial.user_attrs.get("fixed"), trial.study.get_trials(deepcopy=False)[: trial.number]
+    there = {other.user_attrs.get("fixed") for other in earlier if other.state is not TrialState.FAIL}
+    return name is not None and name in there
 
 
 def value_of(found: Sequence[dict[str, float]], judge: JudgeName, parts: Sequence[Splits]) -> float:
