@@ -46,11 +46,11 @@ def run_starts(ordered: Tensor, *, normalize: bool) -> Tensor:
 
 
 def ranks_among_others(ordered: Tensor, positive: Tensor) -> Tensor:
-    """One plus how many of the other class are higher, for scores in descending order along the last axis."""
+    """One plus how many of the other class are higher, for scores (N,) in descending order."""
     ranks, starts = _runs(ordered)
     positives = positive.to(ordered.dtype)
-    higher_positives = positives.cumsum(dim=-1).sub_(positives).gather(-1, starts)
-    return torch.where(positive, ranks - higher_positives, higher_positives.add_(1))
+    higher_positives = (positives.cumsum(dim=0) - positives).index_select(0, starts)
+    return torch.where(positive, ranks.sub_(higher_positives), higher_positives.add_(1))
 
 
 def moved_ranks(ordered: Tensor, shifts: Tensor, ranks_of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

@@ -47,7 +47,7 @@ SPACES: dict[str, Callable[[Tensor], Tensor]] = {
 # Normalised ranks of scores in descending order, given which of them are positives (docs/decisions/0053).
 RANKINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "all": lambda ordered, positive: run_starts(ordered, normalize=True),
-    "negatives": lambda ordered, positive: ranks_among_others(ordered, positive) / (1 + (~positive).sum()),
+    "negatives": lambda ordered, positive: ranks_among_others(ordered, positive).div_(1 + (~positive).sum()),
 }
 
 
@@ -93,12 +93,12 @@ def rank_penalty(
 
     # From here on everything stands in descending order of the scores.
     ordered, order = ranked.detach().sort(descending=True)
-    positive = positive[order]
+    positive = positive.index_select(0, order)
     share = positive * (both_classes.to(ordered.dtype) / count.clamp(min=1))
     ranks = ranks_of(ordered, positive)
     push = share * slope_of(ranks)  # g, zero at the negatives
     width = gamma if gamma is not None else _width_of(DEFAULT_REACH if reach is None else reach, push)
-    moved = moved_ranks(ordered, width * push, lambda scores, again: ranks_of(scores, positive[again]))
+    moved = moved_ranks(ordered, width * push, lambda scores, again: ranks_of(scores, positive.index_select(0, again)))
     gradient = (moved - ranks) / width
     gradient = gradient.scatter(0, order, gradient)
     value: Tensor = _KnownGradient.apply(ranked, (share * value_of(ranks)).sum(), gradient)  # type: ignore[no-untyped-call]
