@@ -98,7 +98,9 @@ def rank_penalty(
     ranks = ranks_of(ordered, positive)
     push = share * slope_of(ranks)  # g, zero at the negatives
     width = gamma if gamma is not None else _width_of(DEFAULT_REACH if reach is None else reach, push)
-    moved = moved_ranks(ordered, width * push, lambda scores, again: ranks_of(scores, positive.index_select(0, again)))
+    moved = moved_ranks(
+        ordered, width * push, lambda scores, again: ranks_of(scores, positive.index_select(0, again))
+    )
     gradient = (moved - ranks) / width
     gradient = gradient.scatter(0, order, gradient)
     value: Tensor = _KnownGradient.apply(ranked, (share * value_of(ranks)).sum(), gradient)  # type: ignore[no-untyped-call]
