@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from rankreg.bench.planning import Plan, plan_run, plans_of
 from rankreg.bench.records import Outcome, Records
 from rankreg.bench.running import run_all
 from rankreg.bench.words import RunDisplay
-from rankreg.bench.workers import Answer, Place, Pool
+from rankreg.bench.workers import Answer, Place, Pool, in_use
 from rankreg.scores import Scores
 from rankreg.train.folder import locked
 from tests.bench_runs import (
@@ -158,6 +159,18 @@ def test_a_run_of_another_bench_is_waited_for(tmp_path: Path) -> None:
     assert seen == [(QUICK, "busy"), (QUICK, "done")]
     assert found.done == [QUICK.name]
     assert Records(place.records).has(QUICK)
+
+
+def test_a_claim_that_goes_while_it_is_looked_at_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    claim = place_in(tmp_path).claim(QUICK)
+    claim.mkdir(parents=True)
+
+    def removed(path: Path, *_: Any, **__: Any) -> None:  # between making sure of the folder and opening its lock
+        path.rmdir()
+
+    monkeypatch.setattr(Path, "mkdir", removed)
+    assert not in_use(claim)
+    assert not claim.exists()
 
 
 def test_a_run_that_another_bench_records_meanwhile_is_not_done_again(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -207,20 +208,27 @@ def test_the_calibration_share_that_the_summary_names_is_enough(rankreg: Command
     assert "certified: at least 90 %" in rankreg(*arguments, tmp_path / "more", "--calibration", share[1])[1]
 
 
-def test_the_last_epoch_is_not_called_the_best(rankreg: CommandLine, tmp_path: Path) -> None:
-    data = write_table(tmp_path / "data.csv")
-    (tmp_path / "own.toml").write_text('selection = "last"\n')
-    arguments = ("fit", data, "--target", "sick", "--id", "name", "--epochs", 2, "--config", tmp_path / "own.toml")
-    said = rankreg(*arguments, "--out", tmp_path / "out")[1]
+@pytest.fixture
+def fitted_by(rankreg: CommandLine, tmp_path: Path) -> Callable[[str], str]:
+    """What a fit says that chooses its epoch in that way."""
+    data, own = write_table(tmp_path / "data.csv"), tmp_path / "own.toml"
+
+    def said(selection: str) -> str:
+        own.write_text(f'selection = "{selection}"\n')
+        places = ("--config", own, "--out", tmp_path / "out")
+        return rankreg("fit", data, "--target", "sick", "--id", "name", "--epochs", 2, *places)[1]
+
+    return said
+
+
+def test_the_last_epoch_is_not_called_the_best(fitted_by: Callable[[str], str]) -> None:
+    said = fitted_by("last")
     assert "epoch 2 of 2, the last one, whatever its results" in said
     assert "no new training" in said  # for another TPR
 
 
-def test_advice_that_would_not_help_is_not_given(rankreg: CommandLine, tmp_path: Path) -> None:
-    data = write_table(tmp_path / "data.csv")
-    (tmp_path / "own.toml").write_text('selection = "fpr"\n')
-    arguments = ("fit", data, "--target", "sick", "--id", "name", "--epochs", 1, "--config", tmp_path / "own.toml")
-    said = rankreg(*arguments, "--out", tmp_path / "out")[1]
+def test_advice_that_would_not_help_is_not_given(fitted_by: Callable[[str], str]) -> None:
+    said = fitted_by("fpr")
     assert "UNCERTIFIED" in said
     assert "--calibration" not in said  # it takes 149 positives, and 65 % of 80 are 52
     assert "no new training" not in said  # the epoch was chosen for this TPR

@@ -32,8 +32,8 @@ COLORS = (
 )
 WIDTHS = (2.3, 1.2, 1.6, 1.6, 1.6, 1.6)  # what lies on the first line leaves its edges to be seen
 DASHES = (0, (4, 3))
-SOLID: dict[str, Any] = {"markersize": 4, "zorder": 4}
-HOLLOW: dict[str, Any] = {"markersize": 6, "markerfacecolor": "none", "zorder": 5}  # around a solid one, if need be
+SOLID: dict[str, Any] = {"markersize": 4, "zorder": 4, "clip_on": False}  # whole at 0 and 100 % too
+HOLLOW: dict[str, Any] = {**SOLID, "markersize": 6, "markerfacecolor": "none", "zorder": 5}  # around a solid one
 METADATA: dict[str, dict[str, None]] = {  # nothing in a file may tell when it was drawn
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},

@@ -16,7 +16,7 @@ from rankreg.train.folder import locked
 from rankreg.tune.data import Data, identity, load_parts
 from rankreg.tune.presets import DONE, Plan, SuperfluousTrial
 from rankreg.tune.study import bury_the_dead, claim, open_study, quiet
-from rankreg.tune.trial import Beat, judged
+from rankreg.tune.trial import Beat, asked_for, judged
 from rankreg.tune.workers import run_in_processes
 
 WAIT = 1.0  # seconds between looks at what other machines do
@@ -98,7 +98,7 @@ def _until_done(
 def enqueue(study: optuna.Study, plan: Plan) -> None:
     """Ask for the trials that are due and that nobody has run, runs or is to run."""
     trials = study.get_trials(deepcopy=False)
-    there = {trial.user_attrs.get("fixed") for trial in trials if trial.state is not TrialState.FAIL}
+    there = asked_for(trials)
     for name, params in plan.wanted(trials).items():
         if name not in there:
             study.enqueue_trial(params, user_attrs={"fixed": name})

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from optuna.exceptions import TrialPruned
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
 from rankreg.datasets.splits import Splits
 from rankreg.train import DivergenceError, TrainConfig
@@ -57,10 +57,14 @@ def judged(trial: Trial, plan: Plan, parts: Sequence[Splits], beat: Beat) -> flo
 
 
 def _asked_for_before(trial: Trial) -> bool:
-    """Whether an earlier trial with the same given parameters has been run, runs or is to run."""
-    name, earlier = trial.user_attrs.get("fixed"), trial.study.get_trials(deepcopy=False)[: trial.number]
-    there = {other.user_attrs.get("fixed") for other in earlier if other.state is not TrialState.FAIL}
-    return name is not None and name in there
+    """Whether an earlier trial has the same given parameters."""
+    return trial.user_attrs.get("fixed") in asked_for(trial.study.get_trials(deepcopy=False)[: trial.number])
+
+
+def asked_for(trials: Sequence[FrozenTrial]) -> set[str]:
+    """The trials with given parameters that have been run, run or are to run, by name."""
+    there = [trial.user_attrs.get("fixed") for trial in trials if trial.state is not TrialState.FAIL]
+    return {name for name in there if name is not None}
 
 
 def value_of(found: Sequence[dict[str, float]], judge: JudgeName, parts: Sequence[Splits]) -> float:
