@@ -1,6 +1,7 @@
 """The waist: ids, labels and values of one part of one data set, in memory and on disk."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,3 +50,12 @@ class Scores:
             if isinstance(error, FileNotFoundError):
                 raise
             raise ValueError(f"{path} is not a scores file or is damaged: {error}") from error
+
+
+def joined(parts: Sequence[Scores]) -> Scores:
+    """Several parts as one."""
+    return Scores(
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.labels for part in parts]),
+        np.concatenate([part.values for part in parts]),
+    )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rankreg.bench.arms import BUFFERS, LARGER, LAST, NO_BUFFER, RANKED_BUFFERS, SETTINGS, TUNING
+from rankreg.bench.arms import BUFFERS, LARGER, LAST, NO_BUFFER, RANKED_BUFFERS, RATES, SETTINGS, TUNING
 
 Layout = Literal["main", "arms", "noise"]
 TestSet = Literal["official", "extended", "tuning"]
@@ -238,6 +238,28 @@ EXPERIMENTS: dict[str, Experiment] = {
         dict.fromkeys(("buffer", "rankreg", "among-negatives", "among-negatives-weight-0.1", "rank")),
         judged_on=("tuning",),
         notes=(GENTLE,),
+    ),
+    "methods": Experiment(  # the questions are in docs/decisions/0055
+        "Every way to treat rare positives, with BCE",
+        ("cifar100-100", "cifar10-100"),
+        {
+            "base": None,
+            "buffer": None,
+            "probability": None,
+            "oversampling": None,
+            "among-negatives-weight-0.1": None,
+            "rankreg": None,
+            "alm": None,
+        },
+        splits=10,
+        notes=(GENTLE,),
+    ),
+    "rates": Experiment(
+        "Learning rate of the base loss in long training, judged on the tuning pool",
+        ("cifar100-100", "cifar10-100"),
+        dict.fromkeys(("base", *RATES)),
+        splits=1,
+        judged_on=("tuning",),
     ),
     "tuning": Experiment(
         "Learning rate and epochs of each method, judged on the tuning pool",

@@ -30,11 +30,15 @@ class Family:
 
 @dataclass(frozen=True)
 class Preset:
-    """A size: how many splits (None: as many as the experiment names), and how each family is trained."""
+    """A size: how many splits (None: as many as the experiment names), and how each family is trained.
+
+    curves: whether records hold the measures of every epoch, and the last epoch's scores beside those of the best.
+    """
 
     title: str
     splits: int | None
     families: Mapping[str, Family]
+    curves: bool = False
 
 
 def _network(name: str, width: float) -> dict[str, Any]:
@@ -76,6 +80,17 @@ def _compact(name: str, epochs: tuple[int, int], settings: Settings | None = Non
         settings or {},
         methods={"buffer": buffered, "rankreg": buffered},
         split_is=SKIN_SPLITS.get(name, "seed"),
+    )
+
+
+def _converged(name: str, rate: float) -> Family:
+    """The paper's schedule at a quarter of the width; every arm sees as many samples (docs/decisions/0055)."""
+    config = {**COMPACT, "schedule": "constant", "learning_rate": rate, "model": _network("resnet10", 0.25)}
+    return Family(
+        name,
+        {**config, "epochs": 100},
+        {},
+        methods={"buffer": {"epochs": 50}, "rankreg": {"epochs": 50}},
     )
 
 
@@ -130,6 +145,12 @@ PRESETS: dict[str, Preset] = {
                 for name in SKIN_SPLITS
             },
         },
+    ),
+    "converged": Preset(
+        "quarter width, 100 epochs of 64 samples or 50 of 32 + 32, constant rate, 10 splits",
+        10,
+        {"cifar10": _converged("cifar10", 0.01), "cifar100": _converged("cifar100", 0.01)},
+        curves=True,
     ),
     "smoke": Preset(
         "scikit-learn's digits in place of every data set, one epoch, 2 splits: seconds, for tests",

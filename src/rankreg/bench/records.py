@@ -7,7 +7,7 @@ import hashlib
 import io
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -107,17 +107,8 @@ def plan_of(record: Mapping[str, Any]) -> Plan:
 
 
 def compact(values: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Scores as float32; logits of several classes, ten times as many, as float16."""
-    return values.astype(np.float32 if values.ndim == 1 else np.float16)
-
-
-def joined(parts: Sequence[Scores]) -> Scores:
-    """Several parts as one."""
-    return Scores(
-        np.concatenate([part.ids for part in parts]),
-        np.concatenate([part.labels for part in parts]),
-        np.concatenate([part.values for part in parts]),
-    )
+    """Scores as float32, or float16 if they are; logits of several classes, ten times as many, as float16."""
+    return values.astype(np.float32 if values.ndim == 1 and values.dtype != np.float16 else np.float16)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """From plans and records to numbers: what each cell of a grid came to, on one test set. No torch, no data sets."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,10 +11,10 @@ from rankreg.bench.grids import DATA, TestSet
 from rankreg.bench.intervals import intervals_of
 from rankreg.bench.measures import measures, names_of
 from rankreg.bench.planning import Plan
-from rankreg.bench.records import Records, joined
+from rankreg.bench.records import Records
 from rankreg.ensemble import mean_scores
 from rankreg.operating import Interval
-from rankreg.scores import Scores
+from rankreg.scores import Scores, joined
 
 # Parts that are one test set together. The tuning pool is added to validation where there is one.
 PARTS: Mapping[TestSet, tuple[str, ...]] = {
@@ -125,8 +125,14 @@ def grid_of(plans: Iterable[Plan], runs: Mapping[str, Mapping[str, Scores]], tes
 
 def scores_on(parts: Mapping[str, Scores], test: TestSet) -> Scores | None:
     """A run's scores on a test set, if it has them."""
-    wanted = [part for part in PARTS[test] if part in parts or part not in OPTIONAL]
-    return joined([parts[part] for part in wanted]) if all(part in parts for part in wanted) else None
+    wanted = parts_of(test, parts)
+    return joined([parts[part] for part in wanted]) if wanted else None
+
+
+def parts_of(test: TestSet, known: Collection[str]) -> tuple[str, ...]:
+    """The parts that make up a test set, none if one is lacking."""
+    wanted = tuple(part for part in PARTS[test] if part in known or part not in OPTIONAL)
+    return wanted if all(part in known for part in wanted) else ()
 
 
 def check_same_samples(first: Scores, scores: Scores, name: str, data: str) -> None:

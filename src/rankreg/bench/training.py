@@ -4,16 +4,26 @@ import platform
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from rankreg._cores import keep_freed_memory
 from rankreg.bench.measures import measures
 from rankreg.bench.planning import Plan
+from rankreg.bench.presets import PRESETS
 from rankreg.bench.records import Outcome
+from rankreg.bench.results import PARTS, parts_of
 from rankreg.scores import Scores
+
+if TYPE_CHECKING:
+    from rankreg.datasets.splits import Splits
+    from rankreg.train import Run
 
 OWN_FILES = ("digits", "digits-lt")  # loaders that come with scikit-learn: they take no data folder
 FILES_OF = {"cifar10-lt": "cifar10"}  # loaders that read another one's files
@@ -46,6 +56,7 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
     from rankreg.train import TrainConfig, train
 
     torch.set_num_threads(1)  # many small runs side by side
+    keep_freed_memory()
     made_by = _own_provenance()
     start = time.perf_counter()
     where = () if plan.loader in OWN_FILES else (data_dir,)
@@ -53,7 +64,9 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
     loaded = time.perf_counter()
     resumed = (folder / "last.pt").exists()
     config = TrainConfig.model_validate(as_meant(plan.config))
-    run = train(splits, config, folder, progress=progress, keep_diverged=True)
+    curves = PRESETS[plan.preset].curves
+    watch = {str(test): wanted for test in PARTS if curves and (wanted := parts_of(test, splits.parts))}
+    run = train(splits, config, folder, progress=progress, keep_diverged=True, watch=watch)
     end = time.perf_counter()
     training = sum(len(splits["train"]) / epoch["samples_per_second"] for epoch in run.history)
     record = {
@@ -85,7 +98,32 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
         },
         "measures": _measures(plan, dict(run.scores), splits.critical),
     }
-    return Outcome(record, run.scores)
+    if not curves:
+        return Outcome(record, run.scores)
+    record["curves"] = _curves(run.history)
+    return Outcome(record, {**run.scores, **_last_scores(run, splits)})
+
+
+def _curves(history: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[float]]]:
+    """By test set and measure, the value after every epoch, in percent."""
+    first = history[0]["watched"]
+    return {
+        name: {key: [round(100 * epoch["watched"][name][key], 2) for epoch in history] for key in first[name]}
+        for name in first
+    }
+
+
+def _last_scores(run: "Run", splits: "Splits") -> dict[str, Scores]:
+    """The scores of the last epoch's weights, by "last-" and the part, as float16."""
+    from rankreg.train import score
+    from rankreg.train.folder import read_state
+
+    state = read_state(run.folder / "last.pt")
+    if state is None:
+        raise ValueError(f"{run.folder} has no last.pt: the last epoch's weights are lost; delete the folder")
+    run.model.load_state_dict(state["model"])
+    found = {f"last-{part}": score(run.model, splits[part], precision=run.config.precision) for part in run.scores}
+    return {name: replace(scores, values=scores.values.astype(np.float16)) for name, scores in found.items()}
 
 
 def as_meant(config: dict[str, Any]) -> dict[str, Any]:

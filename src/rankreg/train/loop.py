@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from rankreg.buffer import PositiveBuffer
 from rankreg.datasets.splits import Splits
 from rankreg.distributed import World
 from rankreg.objective import Objective, Terms
+from rankreg.scores import Scores, joined
 from rankreg.train.batches import Batch, Batches
 from rankreg.train.config import TrainConfig
 from rankreg.train.optimisers import SCHEDULES, set_rate
@@ -45,10 +47,12 @@ class Training:
         world: World,
         *,
         weights: NDArray[np.floating] | None = None,
+        watch: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         assert config.loss is not None  # `complete` has filled it in
         train, kept = splits["train"], config.method.buffer
         self.splits, self.config, self.task, self.world = splits, config, task, world
+        self.watch = dict(watch or {})
         self.network = network.to(world.device)
         self.model = world.wrap(self.network)
         self.batches = Batches(
@@ -136,12 +140,25 @@ class Training:
             "better": better,
             "samples_per_second": len(self.splits["train"]) / max(self.seconds, 1e-9),
         }
+        if self.watch:
+            record["watched"] = self._watched(scores)
         if better:
             weights = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
             self.best = {"epoch": self.epoch, "merit": list(merit), "model": weights}
         self.history.append(record)
         self.epoch, self.steps_done, self.sums, self.seconds = self.epoch + 1, 0, {}, 0.0
         return record
+
+    def _watched(self, validation: Scores) -> dict[str, dict[str, float]]:
+        """What the weights of this epoch come to on the parts that are watched; nothing is chosen by it."""
+        scores = {"validation": validation}
+        for part in {part for parts in self.watch.values() for part in parts} - {"validation"}:
+            scores[part] = score_together(
+                self.network, self.splits[part], precision=self.config.precision, world=self.world
+            )
+        return {
+            name: self.task.watched(joined([scores[part] for part in parts])) for name, parts in self.watch.items()
+        }
 
     def rate(self) -> float:
         """The learning rate now."""

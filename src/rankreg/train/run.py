@@ -1,6 +1,6 @@
 """A run from data and config to scores on disk; started again, it goes on where it stopped."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +49,7 @@ def train(
     model: nn.Module | None = None,
     progress: bool | None = None,
     keep_diverged: bool = False,
+    watch: Mapping[str, Sequence[str]] | None = None,
 ) -> Run:
     """Train on `splits`, choose the epoch on the validation part, score all parts but the training one.
 
@@ -59,6 +60,8 @@ def train(
     (N,) scores or (N, K) logits. progress: show a bar; by default when standard error is a terminal. Under
     torchrun every process calls this with the same arguments. Ctrl-C saves and raises `Interrupted`, NaN raises
     `DivergenceError` (a ValueError); with keep_diverged the run ends there, if an epoch was finished before.
+    watch: for learning curves, unions of parts by name, such as {"test": ("test",)}. The AUC and FPR there go into
+    every epoch's record; nothing is chosen by them.
     """
     world = join(config.device)
     folder = Path(out_dir)
@@ -74,7 +77,7 @@ def train(
         if finished is not None:
             return _run(folder, config, network, finished)
 
-        training = Training(splits, config, task, network, world)
+        training = Training(splits, config, task, network, world, watch=watch)
         check_model(network, splits["train"], task.classes, world.device)
         state = world.first(lambda: read_state(folder / "last.pt"))
         if state is not None:

@@ -15,6 +15,8 @@ from rankreg.multiclass import critical_score
 from rankreg.scores import Scores
 from rankreg.train.config import MULTICLASS_LOSS, LossSettings, TrainConfig
 
+WATCHED_TPRS = (0.98, 0.95, 0.92, 0.90)
+
 # How good an epoch is by its validation results; of two, the greater is better, later entries break ties.
 SELECTIONS: dict[str, Callable[[dict[str, float]], tuple[float, ...]]] = {
     "auc": lambda found: (found["auc"],),
@@ -40,6 +42,13 @@ class Task:
     def criticality(self, values: Tensor) -> Tensor:
         """One score per sample, higher = more critical."""
         return values if self.classes == 2 else critical_score(values, self.critical)
+
+    def watched(self, scores: Scores) -> dict[str, float]:
+        """AUC of the critical class and its FPR at `WATCHED_TPRS`, for learning curves."""
+        labels = (scores.labels == self.critical).astype(np.int64)
+        values = self.criticality(torch.from_numpy(scores.values)).numpy()
+        rates = {f"fpr@{100 * tpr:.0f}": fpr_at_tpr(labels, values, tpr) for tpr in WATCHED_TPRS}
+        return {"auc": auc(labels, values), **rates}
 
     def metrics(self, scores: Scores) -> dict[str, float]:
         """AUC and FPR of the critical class against the others; with many classes also accuracy and error."""
