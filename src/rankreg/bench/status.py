@@ -16,7 +16,7 @@ from rankreg.bench.records import Records
 if TYPE_CHECKING:
     from rich.table import Table
 
-LIMIT = 20_000_000  # bytes of records that a repository should hold
+LIMIT = 60_000_000  # bytes of records that a repository should hold
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,10 @@ class TrainConfig(BaseModel):
     one sample at most. sampling: "balanced" draws every class equally often, as many samples an epoch as
     "shuffled". selection: the epoch of the highest validation AUC, or of the lowest validation FPR at TPR `tpr`,
     or, with several classes, of the lowest mean error of the others there; or the last epoch, whatever its results
-    (the validation part is looked at all the same). patience: stop after so many epochs without a better one.
-    critical: the critical class of a multi-class data set, if it is not the one the data set names. A name alone
-    stands for a choice with its default settings: method = "rankreg".
+    (the validation part is looked at all the same). Of epochs that tie, the one with the lower validation loss is
+    kept, then the later one. patience: stop after so many epochs without a better one. critical: the critical class
+    of a multi-class data set, if it is not the one the data set names. A name alone stands for a choice with its
+    default settings: method = "rankreg".
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -24,7 +24,7 @@ from rankreg.train.optimisers import SCHEDULES, set_rate
 from rankreg.train.precision import autocast, resolve_precision
 from rankreg.train.randomness import Randomness
 from rankreg.train.scoring import score_together
-from rankreg.train.task import SELECTIONS, Task, counts
+from rankreg.train.task import Task, counts, merit
 
 
 class DivergenceError(ValueError):
@@ -128,10 +128,10 @@ class Training:
         )
         if not torch.from_numpy(scores.values).isfinite().all():
             raise DivergenceError(self._divergence("validation scores are not finite"))
-        found = self.task.metrics(scores)
+        found = self.task.metrics(scores) | {"loss": self._loss(scores)}
         getattr(self.objective.term, "end_epoch", lambda auc: None)(found["auc"])
-        merit = SELECTIONS[self.config.selection]({**found, "epoch": self.epoch})
-        better = self.best is None or merit > tuple(self.best["merit"])
+        own = merit(self.config.selection, found, self.epoch)
+        better = self.best is None or own > self.best["merit"]
         record = {
             "epoch": self.epoch,
             "rate": self.rate(),
@@ -144,7 +144,7 @@ class Training:
             record["watched"] = self._watched(scores)
         if better:
             weights = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
-            self.best = {"epoch": self.epoch, "merit": list(merit), "model": weights}
+            self.best = {"epoch": self.epoch, "merit": own, "model": weights}
         self.history.append(record)
         self.epoch, self.steps_done, self.sums, self.seconds = self.epoch + 1, 0, {}, 0.0
         return record
@@ -198,6 +198,11 @@ class Training:
         self.epoch, self.steps_done, self.seconds = state["epoch"], state["steps_done"], state["seconds"]
         self.history, self.best = list(state["history"]), state["best"]
         self.sums = {name: value.to(self.world.device) for name, value in state["sums"].items()}
+
+    def _loss(self, scores: Scores) -> float:
+        """The mean base loss, which tells epochs apart that rank the samples alike."""
+        values, labels = torch.from_numpy(scores.values), torch.from_numpy(scores.labels)
+        return float(self.objective.base(values, labels).mean())
 
     def _gather(self, values: Tensor) -> Tensor:
         """All processes' values; NaN is seen here, so that all of them stop together."""

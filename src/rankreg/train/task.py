@@ -1,6 +1,6 @@
 """What is asked of the data: one score per sample, or one logit per class with one class critical."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,15 @@ SELECTIONS: dict[str, Callable[[dict[str, float]], tuple[float, ...]]] = {
     "error": lambda found: (-found["error"], found["auc"]),
     "last": lambda found: (found["epoch"],),
 }
+
+
+def merit(selection: str, found: Mapping[str, float], epoch: int) -> list[float]:
+    """What epochs are compared by: the selection's own numbers, then the lower validation loss, then the later epoch.
+
+    Many epochs tie where the validation part is small or easy; without the loss, the first and least trained of
+    them would be kept.
+    """
+    return [*SELECTIONS[selection]({**found, "epoch": epoch}), -found["loss"], epoch]
 
 
 @dataclass(frozen=True)
