@@ -1,13 +1,13 @@
 """What a table was asked for, and the recorded runs that answer it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rankreg._names import look_up
 from rankreg.bench.arms import ARMS
-from rankreg.bench.grids import DATA, Experiment, TestSet
-from rankreg.bench.planning import Plan, experiment_of, plans_of
+from rankreg.bench.grids import Experiment, TestSet
+from rankreg.bench.planning import Plan, experiment_of, plans_of, stands_in, title_of
 from rankreg.bench.records import Records
 from rankreg.bench.results import PARTS, Grid, grid_of, read_runs
 
@@ -26,8 +26,11 @@ class Asked:
 
     @property
     def experiment(self) -> Experiment:
-        """What the name stands for."""
-        return experiment_of(self.name)
+        """What the name stands for; published values belong to the paper's data, not to what stands in for them."""
+        experiment = experiment_of(self.name)
+        if any(stands_in(self.preset, data) for data in experiment.data):
+            return replace(experiment, published=None)
+        return experiment
 
     @property
     def plans(self) -> list[Plan]:
@@ -53,7 +56,7 @@ class Asked:
         """Which runs on these data sets ended before their time."""
         records = Records(self.folder)
         found = [
-            f"{plan.loss.upper()} {ARMS[plan.arm].title} on {DATA[plan.data].title}, split {plan.split}"
+            f"{plan.loss.upper()} {ARMS[plan.arm].title} on {title_of(plan.data, plan.preset)}, split {plan.split}"
             for plan in self.plans
             if plan.data in data and records.has(plan) and records.read(plan).get("diverged")
         ]

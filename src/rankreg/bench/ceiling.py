@@ -9,9 +9,9 @@ import numpy as np
 from rankreg.bench.arms import ARMS
 from rankreg.bench.asking import Asked
 from rankreg.bench.gains import measure_draws
-from rankreg.bench.grids import DATA
 from rankreg.bench.intervals import CONFIDENCE, RISK
 from rankreg.bench.pages import Block, Entry, Number, Row
+from rankreg.bench.planning import title_of
 from rankreg.bench.results import Cell, Grid, check_same_samples
 from rankreg.bench.wording import NOTHING, bracket, count_of, gain_limits, measure_title, plain
 from rankreg.operating import Interval
@@ -28,6 +28,7 @@ class Gap:
 
     arms: Mapping[str, Cell]
     ceiling: Cell
+    preset: str
 
     @cached_property
     def shares(self) -> dict[str, dict[str, Interval | None]]:
@@ -61,7 +62,11 @@ class Gap:
                 shares = self.shares.get(arm, {})
                 words = [_entry(shares[measure]) if shares else NOTHING for measure in known]
                 rows.append(Row(ARMS[arm].title, (*words, Entry(count_of(cell)))))
-        return Block(TITLE + DATA[self.ceiling.data].title, ("", *map(measure_title, known), "splits"), tuple(rows))
+        return Block(
+            TITLE + title_of(self.ceiling.data, self.preset),
+            ("", *map(measure_title, known), "splits"),
+            tuple(rows),
+        )
 
     def numbers(self, place: Number) -> Iterator[Number]:
         """The same, one by one; place: a number of the same experiment, data set, test set and loss."""
@@ -88,7 +93,7 @@ def gap_of(asked: Asked, grid: Grid, data: str) -> Gap | None:
         return None
     check_same_samples(arms["base"].mean, far.mean, named, data)
     whole = {arm: cell.on(splits) if set(splits) <= set(cell.splits) else cell for arm, cell in arms.items()}
-    return Gap(whole, far.on(splits))
+    return Gap(whole, far.on(splits), asked.preset)
 
 
 def _entry(share: Interval | None) -> Entry:

@@ -14,7 +14,7 @@ from rankreg.bench.intervals import difference_intervals
 from rankreg.bench.numbers import difference_numbers
 from rankreg.bench.overview import overview_page
 from rankreg.bench.pages import Block, Entry, Number, Page, Row
-from rankreg.bench.planning import Plan, plan_run
+from rankreg.bench.planning import Plan, offers, plan_run, title_of
 from rankreg.bench.presets import PRESETS
 from rankreg.bench.records import Records
 from rankreg.bench.results import PARTS, Grid, grid_of, read_runs
@@ -77,6 +77,8 @@ class Question:
         """The recorded runs of either arm."""
         records, found = Records(self.folder), []
         for data in self.data or DATA:
+            if not offers(self.preset, data):
+                continue
             losses = self.losses or (("ce",) if DATA[data].several_classes else LOSSES)
             for split in range(_splits(self.folder / self.preset / data, self.splits)):
                 both = [
@@ -159,9 +161,8 @@ class Contrast:
         blocks = [self.differences(title), *self.by_split()]
         if not DATA[self.data].several_classes:
             blocks.insert(1, self.ensembles())
-        heading = (
-            f"{title}: {DATA[self.data].title}, {test_title(self.grid, self.data)}, preset {self.question.preset}"
-        )
+        preset = self.question.preset
+        heading = f"{title}: {title_of(self.data, preset)}, {test_title(self.grid, self.data)}, preset {preset}"
         return Page(heading, tuple(blocks), tuple(self.notes()), tuple(self.numbers()))
 
     def differences(self, title: str) -> Block:

@@ -9,7 +9,7 @@ from rankreg.bench.arms import ARMS
 from rankreg.bench.grids import DATA
 from rankreg.bench.numbers import difference_numbers
 from rankreg.bench.pages import Block, Entry, Page, Row
-from rankreg.bench.planning import Plan
+from rankreg.bench.planning import Plan, title_of
 from rankreg.bench.records import Records
 from rankreg.bench.statistics import Paired
 from rankreg.bench.wording import (
@@ -62,7 +62,7 @@ def curves_page(plans: Sequence[Plan], records: Records, data: str, arms: tuple[
     title, many = contrast_title(*arms), multiplicity_note([paired])
     head = ("", *map(arm_title, arms), title, "")
     return Page(
-        f"{title}: {DATA[data].title}, validation AUC epoch by epoch, {scope(paired, losses)}",
+        f"{title}: {title_of(data, plans[0].preset)}, validation AUC epoch by epoch, {scope(paired, losses)}",
         (Block(f"{title} (Student's 95 % interval over splits)", head, tuple(rows)),),
         (*_how_kept(data, arms), *filter(None, [many])),
         tuple(difference_numbers("compare", "validation", data, losses, paired)),

@@ -13,7 +13,7 @@ from rankreg.bench.asking import Asked
 from rankreg.bench.drawing import Curves, Mark, Panel, RocPanel, Series, Words
 from rankreg.bench.grids import DATA, LOSSES, Experiment
 from rankreg.bench.measures import names_of
-from rankreg.bench.planning import plan_run
+from rankreg.bench.planning import plan_run, title_of
 from rankreg.bench.published import noise_of, published_values
 from rankreg.bench.results import Grid, Key, grid_of, read_runs
 from rankreg.metrics import roc
@@ -129,7 +129,7 @@ def _roc(chosen: Chosen) -> "Figure":
                 bold = roc(cell.mean.labels, cell.mean.values)
                 curves.append(Curves(ARMS[arm].title, bold, singles, colors[arm]))
         positives, others = chosen.grid.counts(data) or (0, 0)
-        title = f"{DATA[data].title}: {positives:,} positives, {others:,} negatives"
+        title = f"{title_of(data, chosen.preset)}: {positives:,} positives, {others:,} negatives"
         panels.append(RocPanel(title, curves, DATA[data].tprs))
     caption = (
         f"Bold: ensembles, thin: their single splits. {_where(chosen)} Below: the shaded part of the curves above;"
@@ -164,7 +164,7 @@ def _over_sizes(chosen: Chosen) -> "Figure":
             marks = {sizes[arm]: chosen.mark((data, loss, arm), measure) for arm in chosen.grid.names(2)}
             colors = _colors(names_of(DATA[data])[:-1], TPR_COLORS)
             series.append(Series(measure.upper(), marks, colors[measure]))
-        panels.append(Panel(DATA[data].title, series))
+        panels.append(Panel(title_of(data, chosen.preset), series))
     words = Words(chosen.experiment.title, _caption(chosen, "dashed"), "size", "false positive rate (%)")
     return drawing.draw_lines(panels, words)
 
@@ -183,7 +183,7 @@ def _by_arm(chosen: Chosen) -> "Figure":
             keys = [(data, loss, arm) for loss in losses] if by_loss else [(data, losses[0], one) for one in arms]
             marks = {float(row): chosen.mark(key, measure) for row, key in enumerate(keys)}
             series.append(Series(ARMS[arm].title, marks, _colors(arms, ARM_COLORS)[arm] if by_loss else 0))
-        panels.append(Panel(DATA[data].title, series, rows))
+        panels.append(Panel(title_of(data, chosen.preset), series, rows))
     what = "mean error of the other classes" if DATA[data_sets[0]].several_classes else "false positive rate"
     tpr = measure.partition("@")[2].removesuffix("tpr")
     words = Words(chosen.experiment.title, _caption(chosen, "a bar"), f"{what} at {tpr} % TPR (%)")

@@ -16,14 +16,20 @@ class Data:
     """A data set of the bench: which loader with which settings, and what the paper calls it.
 
     family: the entry of a preset that says how it is trained. tprs: where the paper reports FPR, or, for several
-    classes, the mean error of the others. critical: the class whose misses matter, as the labels count it.
+    classes, the mean error of the others. published: the paper's name for it, if it has one. critical: the class
+    whose misses matter, as the labels count it.
+
+    A table of one's own is a row of the family "table", with its path (below the folder of the data sets, or
+    absolute) and the options of `rankreg.datasets.table`:
+
+        "claims": Data("Claims", "table", {"path": "claims.csv", "target": "fraud", "positive": "yes"}, FOUR)
     """
 
     title: str
     family: str
     settings: Settings
     tprs: tuple[float, ...]
-    published: str
+    published: str = ""
     several_classes: bool = False
     critical: int = 1
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from rankreg.bench.grids import DATA
 from rankreg.bench.pages import Block, Entry, Page, Row
+from rankreg.bench.planning import title_of
 from rankreg.bench.statistics import Paired
 from rankreg.bench.wording import (
     BELOW,
@@ -25,9 +26,9 @@ def overview_page(found: Mapping[str, Paired], test: str, preset: str) -> Page:
     """By data set the difference over all its losses; several classes are measured otherwise and stand apart."""
     kinds = [{d: found[d] for d in found if DATA[d].several_classes == several} for several in (False, True)]
     shown = [_comparable(kind) for kind in kinds if kind]
-    blocks = tuple(_block(kind) for kind in shown)
+    blocks = tuple(_block(kind, preset) for kind in shown)
     many = multiplicity_note([paired for kind in shown for paired in kind.values()])
-    names = f"{len(found)} data sets" if len(found) > 1 else DATA[next(iter(found))].title
+    names = f"{len(found)} data sets" if len(found) > 1 else title_of(next(iter(found)), preset)
     notes = (many, SHARED if len(found) > 1 else None, CHANCES, preset_note(preset))
     return Page(f"{_title(found)}: {names}, {test}, preset {preset}", blocks, tuple(filter(None, notes)))
 
@@ -39,10 +40,10 @@ def _comparable(found: Mapping[str, Paired]) -> dict[str, Paired]:
     return {d: replace(paired, values={m: paired.values[m] for m in common}) for d, paired in found.items()}
 
 
-def _block(found: Mapping[str, Paired]) -> Block:
+def _block(found: Mapping[str, Paired], preset: str) -> Block:
     rows: list[Row] = []
     for data, paired in found.items():
-        first, second = difference_rows(paired, paired.losses, DATA[data].title)
+        first, second = difference_rows(paired, paired.losses, title_of(data, preset))
         used = f"{len(paired.losses)} losses" if len(paired.losses) > 1 else paired.losses[0].upper()
         rows += [
             replace(first, entries=(*first.entries, Entry(used))),

@@ -49,6 +49,22 @@ class Plan:
         return float(self.config["epochs"] * (1 + buffered / self.config["batch_size"]))
 
 
+def offers(preset: str, *data: str) -> bool:
+    """Whether a preset says how to train on one of these data sets."""
+    return any(DATA[one].family in PRESETS[preset].families for one in data)
+
+
+def stands_in(preset: str, data: str) -> bool:
+    """Whether a preset trains on something else in place of the data set."""
+    return offers(preset, data) and PRESETS[preset].families[DATA[data].family].replace
+
+
+def title_of(data: str, preset: str) -> str:
+    """The data set's name; where a preset takes another one in its place, that one's."""
+    title = DATA[data].title
+    return f"{PRESETS[preset].families[DATA[data].family].loader} for {title}" if stands_in(preset, data) else title
+
+
 def experiment_of(name: str) -> Experiment:
     """The experiment of that name, or an error that names the nearest."""
     return look_up(EXPERIMENTS, name, "experiment")
@@ -57,9 +73,13 @@ def experiment_of(name: str) -> Experiment:
 def plans_of(name: str, preset: str, *, splits: int | None = None, only: Sequence[str] = ()) -> list[Plan]:
     """All runs of an experiment, split by split, so that whatever is finished compares like with like.
 
-    only: names of data sets, losses or arms; of each kind that is named, the others are left out.
+    only: names of data sets, losses or arms; of each kind that is named, the others are left out. Data sets that
+    the preset lacks are left out too; ValueError if it lacks all of them.
     """
     experiment, size = experiment_of(name), look_up(PRESETS, preset, "preset")
+    if not offers(preset, *experiment.data):
+        able = " or ".join(other for other in PRESETS if offers(other, *experiment.data))
+        raise ValueError(f"preset {preset} does not say how to train on the data of {name}: use preset {able}")
     count = splits if splits is not None else size.splits if size.splits is not None else experiment.splits
     if count < 1:
         raise ValueError(f"splits must be at least 1, got {count}")
@@ -71,6 +91,7 @@ def plans_of(name: str, preset: str, *, splits: int | None = None, only: Sequenc
         plan_run(preset, one, loss, arm, split)
         for split in range(experiment.first_split, experiment.first_split + count)
         for one in data
+        if offers(preset, one)
         for loss in losses
         for arm in arms
     ]

@@ -103,6 +103,16 @@ SMOKE = {
     "precision": "float32",
     "device": "cpu",
 }
+TABLE = {  # a table of one's own: the defaults of `rankreg fit`
+    "epochs": 40,
+    "learning_rate": 2e-3,
+    "schedule": "cosine",
+    "optimiser": {"name": "adamw"},
+    "model": {"name": "mlp", "hidden": [64, 64], "dropout": 0.1},
+    "precision": "float32",
+    "device": "cpu",
+}
+OWN_TABLE = Family("table", TABLE, {}, split_is="member")  # another member leaves the test part as it is
 DIGITS = Family("digits", SMOKE, {"critical": 8, "ratio": 50}, replace=True)
 
 PRESETS: dict[str, Preset] = {
@@ -110,6 +120,7 @@ PRESETS: dict[str, Preset] = {
         "full width, 100 epochs, 10 splits",
         10,
         {
+            "table": OWN_TABLE,
             "cifar10": Family("cifar10", {**PAPER, "model": _network("resnet10", 1.0)}, {}),
             "cifar100": Family(
                 "cifar100", {**PAPER, "learning_rate": 0.001, "model": _network("resnet10", 1.0)}, {}
@@ -130,6 +141,7 @@ PRESETS: dict[str, Preset] = {
         "quarter width, 4 to 16 epochs, 3 to 10 splits: what two cores can do",
         None,
         {
+            "table": OWN_TABLE,
             "cifar10": _compact("cifar10", (16, 8)),
             "cifar100": _compact("cifar100", (16, 8)),
             "cifar10-lt": _compact("cifar10-lt", (12, 12), precision="bfloat16", **MANY_CLASSES),
@@ -149,13 +161,18 @@ PRESETS: dict[str, Preset] = {
     "converged": Preset(
         "quarter width, 100 epochs of 64 samples or 50 of 32 + 32, constant rate, 10 splits",
         10,
-        {"cifar10": _converged("cifar10", 0.01), "cifar100": _converged("cifar100", 0.01)},
+        {
+            "table": OWN_TABLE,
+            "cifar10": _converged("cifar10", 0.01),
+            "cifar100": _converged("cifar100", 0.01),
+        },
         curves=True,
     ),
     "smoke": Preset(
         "scikit-learn's digits in place of every data set, one epoch, 2 splits: seconds, for tests",
         2,
         {
+            "table": Family("table", {**TABLE, "epochs": 1}, {}, split_is="member"),
             **dict.fromkeys(("cifar10", "cifar100", "melanoma", "ham10000"), DIGITS),
             "cifar10-lt": Family("digits-lt", {**SMOKE, **MANY_CLASSES}, {"imbalance": 20}, replace=True),
         },

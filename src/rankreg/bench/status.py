@@ -9,7 +9,7 @@ import numpy as np
 
 from rankreg._cores import cores
 from rankreg.bench.grids import DATA, EXPERIMENTS
-from rankreg.bench.planning import Plan, plans_of, unique
+from rankreg.bench.planning import Plan, offers, plans_of, unique
 from rankreg.bench.presets import PRESETS
 from rankreg.bench.records import Records
 
@@ -50,7 +50,8 @@ def status_of(folder: Path, workers: int | None = None) -> Status:
     for preset in PRESETS:
         if not any(name.startswith(f"{preset}/") for name in seconds):
             continue
-        plans = {name: unique(plans_of(name, preset)) for name in EXPERIMENTS}
+        able = [name for name, one in EXPERIMENTS.items() if offers(preset, *one.data)]
+        plans = {name: unique(plans_of(name, preset)) for name in able}
         plans["all"] = unique(plan for each in plans.values() for plan in each)
         known |= {plan.name for plan in plans["all"]}
         pace = _pace([plan for plan in plans["all"] if plan.name in seconds], seconds)

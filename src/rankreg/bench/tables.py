@@ -8,10 +8,10 @@ from rankreg.bench.arms import ARMS
 from rankreg.bench.asking import Asked
 from rankreg.bench.ceiling import Gap, gap_of
 from rankreg.bench.gains import Gain, ensemble_gains
-from rankreg.bench.grids import DATA
 from rankreg.bench.noise import noise_page
 from rankreg.bench.numbers import cell_numbers, difference_numbers, pooled_name
 from rankreg.bench.pages import Block, Entry, Number, Page, Row
+from rankreg.bench.planning import title_of
 from rankreg.bench.published import higher_is_better, published_gain, published_values, ranking_arm
 from rankreg.bench.results import Cell, Grid, Key
 from rankreg.bench.statistics import BETTER, OTHERS, Paired, contrasts_of, pair
@@ -64,7 +64,8 @@ class Sheet:
         """All of it."""
         blocks = [self.ensembles(), self.singles()] + [self.differences()] * bool(self.pairs)
         blocks += [self.gap.block()] if self.gap else []
-        title = f"{DATA[self.data].title}, {test_title(self.grid, self.data)}, preset {self.asked.preset}"
+        preset = self.asked.preset
+        title = f"{title_of(self.data, preset)}, {test_title(self.grid, self.data)}, preset {preset}"
         if self.is_main:
             return Page(title, tuple(blocks), tuple(self.notes()), tuple(self.numbers()))
         return Page(

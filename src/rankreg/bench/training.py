@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rankreg.datasets.splits import Splits
     from rankreg.train import Run
 
-OWN_FILES = ("digits", "digits-lt")  # loaders that come with scikit-learn: they take no data folder
+OWN_FILES = ("digits", "digits-lt", "table")  # loaders of scikit-learn's files, or of a file of one's own
 FILES_OF = {"cifar10-lt": "cifar10"}  # loaders that read another one's files
 PACKAGES = ("rankreg", "torch", "numpy", "scikit-learn")
 
@@ -59,8 +59,7 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
     keep_freed_memory()
     made_by = _own_provenance()
     start = time.perf_counter()
-    where = () if plan.loader in OWN_FILES else (data_dir,)
-    splits = load(plan.loader, *where, **plan.settings)
+    splits = load(plan.loader, *(() if plan.loader in OWN_FILES else (data_dir,)), **_located(plan, data_dir))
     loaded = time.perf_counter()
     resumed = (folder / "last.pt").exists()
     config = TrainConfig.model_validate(as_meant(plan.config))
@@ -102,6 +101,15 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
         return Outcome(record, run.scores)
     record["curves"] = _curves(run.history)
     return Outcome(record, {**run.scores, **_last_scores(run, splits)})
+
+
+def _located(plan: Plan, data_dir: Path | None) -> dict[str, Any]:
+    """The loader's settings; the path of a table of one's own is absolute, or below the folder of the data sets."""
+    if plan.loader != "table":
+        return plan.settings
+    from rankreg.datasets import data_folder
+
+    return plan.settings | {"path": data_folder(data_dir) / plan.settings["path"]}
 
 
 def _curves(history: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[float]]]:

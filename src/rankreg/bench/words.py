@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from rankreg.bench.grids import EXPERIMENTS
-from rankreg.bench.planning import Plan, plans_of, unique
+from rankreg.bench.planning import Plan, offers, plans_of, unique
 from rankreg.bench.presets import PRESETS
 from rankreg.bench.records import Records
 from rankreg.bench.running import Summary
@@ -22,7 +22,11 @@ def experiment_table() -> Table:
     """The experiments, and how many runs they take at each size."""
     table = Table("experiment", "what", *PRESETS, title="Runs by preset", title_justify="left")
     for name, experiment in EXPERIMENTS.items():
-        table.add_row(name, experiment.title, *(str(len(unique(plans_of(name, preset)))) for preset in PRESETS))
+        counts = [
+            str(len(unique(plans_of(name, preset)))) if offers(preset, *experiment.data) else "–"
+            for preset in PRESETS
+        ]
+        table.add_row(name, experiment.title, *counts)
     return table
 
 
