@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ from rankreg.bench import drawing
 from rankreg.bench.drawing import COLORS
 from rankreg.bench.figures import ARM_COLORS, choose, figure_of, write_figure
 from rankreg.bench.grids import DATA, EXPERIMENTS
-from rankreg.bench.planning import Plan, plans_of
+from rankreg.bench.planning import Plan, plan_run, plans_of
 from rankreg.bench.records import Outcome, Records
 from rankreg.metrics import fpr_at_tpr
 from rankreg.scores import Scores
+from tests.bench import handmade
 from tests.conftest import Run
 
 
@@ -44,7 +46,8 @@ def record(folder: Path, plans: list[Plan]) -> Path:
         parts = {"test": scores_of(plan), "extended": scores_of(plan, fresh=True), "validation": scores_of(plan)}
         if DATA[plan.data].several_classes:
             del parts["extended"]
-        Records(folder).write(plan, Outcome({}, parts))
+        epochs = {"auc": [70.0, 80.0], "fpr@95": [60.0, 50.0]}
+        Records(folder).write(plan, Outcome({"curves": {"extended": epochs, "official": epochs}}, parts))
     return folder
 
 
@@ -150,7 +153,8 @@ def test_arms_have_the_papers_names_where_it_names_all_and_ours_elsewhere(tmp_pa
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_a_figure_small_enough_to_commit(tmp_path: Path, run: Run, name: str) -> None:
     several = len(EXPERIMENTS[name].losses) > 1
-    record(tmp_path / "records", plans_of(name, "compact", splits=1, only=["bce", "ldam"] if several else []))
+    preset, only = EXPERIMENTS[name].preset, ["bce", "ldam"] if several else []
+    record(tmp_path / "records", plans_of(name, preset, splits=1, only=only))
     status, out, error = run("bench", "figure", name, "--splits", "1")
     assert (status, error) == (0, "")
     assert ("0 to 1 splits (1 planned" if several else "1 split") in out
@@ -273,3 +277,23 @@ def test_a_picture_with_a_palette_looks_like_the_one_without(curves: Path, tmp_p
         figure.savefig(whole, format="png", dpi=130)
     small, full = (np.asarray(Image.open(f).convert("RGB"), dtype=float) for f in (tmp_path / "small.png", whole))
     assert np.abs(small - full).mean() < 1
+
+
+def test_learning_curves_are_the_means_of_the_recorded_epochs(tmp_path: Path) -> None:
+    for split, arm in product((0, 1), ("base", "buffer")):
+        plan = plan_run("converged", "cifar10-100", "bce", arm, split)
+        epochs = np.arange(plan.config["epochs"], dtype=float)
+        curve = {"auc": list(50 + epochs / 4 + split), "fpr@95": list(90 - epochs / 4)}
+        handmade.write(tmp_path, plan, curves={"extended": curve, "official": curve})
+    figure = figure_of(choose("learning-curves", tmp_path, splits=2, only=("cifar10-100",)))
+    base, buffer = (np.asarray(line.get_xydata()) for line in figure.axes[0].get_lines()[:2])
+    assert base[0].tolist() == [1, 50.5]
+    assert base[-1].tolist() == [100, 75.25]
+    assert buffer[-1].tolist() == [100, 62.75]  # its 50 epochs have twice the samples
+    assert len(figure.axes) == 2
+
+
+def test_learning_curves_need_records_that_hold_curves(tmp_path: Path) -> None:
+    handmade.write(tmp_path, plan_run("compact", "cifar10-100", "bce", "base", 0))
+    with pytest.raises(ValueError, match="converged"):
+        figure_of(choose("learning-curves", tmp_path, preset="compact", splits=1))

@@ -29,8 +29,9 @@ COLORS = (
     ("#BB5566", "D"),
     ("#44AA99", "v"),
     ("#999999", "P"),
+    ("#882255", "X"),
 )
-WIDTHS = (2.3, 1.2, 1.6, 1.6, 1.6, 1.6)  # what lies on the first line leaves its edges to be seen
+WIDTHS = (2.3, 1.2, 1.6, 1.6, 1.6, 1.6, 1.6)  # what lies on the first line leaves its edges to be seen
 DASHES = (0, (4, 3))
 SOLID: dict[str, Any] = {"markersize": 4, "zorder": 4, "clip_on": False}  # whole at 0 and 100 % too
 HOLLOW: dict[str, Any] = {**SOLID, "markersize": 6, "markerfacecolor": "none", "zorder": 5}  # around a solid one
@@ -166,6 +167,28 @@ def draw_lines(panels: Sequence[Panel], words: Words) -> "Figure":
         chart.grid(axis="y")
     axes[0, 0].set_ylabel(words.up)
     _legend(figure, {series.label: series.color for panel in panels for series in panel.series})
+    return figure
+
+
+def draw_curves(panels: Sequence[Panel], words: Words) -> "Figure":
+    """A row of charts for each measure: means over the splits by samples seen, in the band of their interval."""
+    titles = list(dict.fromkeys(panel.title for panel in panels))
+    measures = list(dict.fromkeys(panel.words[0] for panel in panels))
+    figure, axes = _canvas(words, rows=len(measures), columns=len(titles), width=4.4, height=2.9, sharex="col")
+    for panel in panels:
+        chart = axes[measures.index(panel.words[0]), titles.index(panel.title)]
+        for series in panel.series:
+            known = {x: mark.ours for x, mark in sorted(series.marks.items()) if mark.ours is not None}
+            ends = np.array([(one.mean, one.low, one.high) for one in known.values()], dtype=np.float64)
+            color = COLORS[series.color][0]
+            if np.isfinite(ends[:, 1:]).all():  # one split has no interval
+                chart.fill_between(list(known), ends[:, 1], ends[:, 2], color=color, alpha=0.11, linewidth=0)
+            chart.plot(list(known), ends[:, 0], color=color, linewidth=1.4, zorder=3)
+        chart.set(title=panel.title, ylabel=panel.words[0])
+        chart.grid(axis="y")
+    for chart in axes[-1]:
+        chart.set_xlabel(words.across)
+    _legend(figure, {series.label: series.color for panel in panels for series in panel.series}, marks=False)
     return figure
 
 

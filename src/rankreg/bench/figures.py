@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,9 @@ from rankreg.bench.asking import Asked
 from rankreg.bench.drawing import Curves, Mark, Panel, RocPanel, Series, Words
 from rankreg.bench.grids import DATA, LOSSES, Experiment
 from rankreg.bench.measures import names_of
-from rankreg.bench.planning import plan_run, title_of
+from rankreg.bench.planning import Plan, experiment_of, plan_run, title_of
 from rankreg.bench.published import noise_of, published_values
+from rankreg.bench.records import Records
 from rankreg.bench.results import Grid, Key, grid_of, read_runs
 from rankreg.metrics import roc
 from rankreg.operating.repeats import mean_of
@@ -34,6 +35,8 @@ class Chosen:
     experiment: Experiment
     preset: str
     grid: Grid
+    plans: Sequence[Plan]
+    folder: Path
 
     def names(self, place: int) -> list[str]:
         """The data sets (0), losses (1) or arms (2) of which there is something, in the experiment's order."""
@@ -63,17 +66,18 @@ def choose(
     name: str,
     records: Path,
     *,
-    preset: str = "compact",
+    preset: str | None = None,
     test: str | None = None,
     splits: int | None = None,
     only: Sequence[str] = (),
     loss: str | None = None,
 ) -> Chosen:
-    """What there is of an experiment.
+    """What there is of an experiment; preset: by default the experiment's.
 
     test: "official", "extended" or "tuning"; by default the first that the experiment is judged on. loss: ROC
     curves of runs with that base loss; they are those of the main tables.
     """
+    preset = preset or experiment_of(name).preset
     asked = Asked(name, preset, records, splits, tuple(only))
     experiment, place, plans = asked.experiment, asked.tests(test)[0], asked.plans
     missing = asked.command()
@@ -91,7 +95,7 @@ def choose(
         raise ValueError(
             f"no recorded run of {name}, preset {preset}, was scored on the {place} test set: use another"
         )
-    return Chosen(name, experiment, preset, grid)
+    return Chosen(name, experiment, preset, grid, plans, records)
 
 
 def write_figure(chosen: Chosen, path: Path) -> None:
@@ -112,6 +116,8 @@ def figure_of(chosen: Chosen) -> "Figure":
     rows = chosen.experiment.arms.values()
     if chosen.name == "roc":
         return _roc(chosen)
+    if chosen.name == "learning-curves":
+        return _learning(chosen)
     if chosen.experiment.layout == "noise":
         return _over_noise(chosen)
     if all(row is not None and row.isdigit() for row in rows):
@@ -136,6 +142,44 @@ def _roc(chosen: Chosen) -> "Figure":
         " dashed: the TPRs that the tables report."
     )
     return drawing.draw_roc(panels, Words(chosen.experiment.title, caption))
+
+
+def _learning(chosen: Chosen) -> "Figure":
+    """AUC and FPR at 95 % TPR by epoch, for every arm with its band over splits.
+
+    Epochs of arms with a buffer have twice the samples, so the axis counts epochs of the base loss.
+    """
+    panels, colors = [], _colors(chosen.names(2), ARM_COLORS)
+    for data, measure in product(chosen.names(0), ("auc", "fpr@95")):
+        series = [
+            Series(ARMS[arm].title, marks, colors[arm])
+            for arm in chosen.names(2)
+            if (marks := _curve(chosen, data, arm, measure))
+        ]
+        if series:
+            panels.append(Panel(title_of(data, chosen.preset), series, [f"{measure.upper()} (%)"]))
+    if not panels:
+        raise ValueError(f"no record of preset {chosen.preset} holds curves: use preset converged")
+    caption = (
+        "Means of single networks after every epoch; bands: Student's 95 % interval over splits."
+        f" Epochs with a buffer hold twice the samples and count twice. {_where(chosen)}"
+    )
+    return drawing.draw_curves(panels, Words(chosen.experiment.title, caption, "epochs of the base loss"))
+
+
+def _curve(chosen: Chosen, data: str, arm: str, measure: str) -> dict[float, Mark]:
+    """The measure after every epoch, over the splits that have records with curves."""
+    found, records, step = [], Records(chosen.folder), 1.0
+    for plan in chosen.plans:
+        if (plan.data, plan.arm) == (data, arm) and records.has(plan):
+            record = records.read(plan)
+            if "curves" in record:
+                found.append(record["curves"][chosen.grid.test][measure])
+                step = plan.cost / plan.config["epochs"]
+    if not found:
+        return {}
+    shared = min(len(values) for values in found)  # a run that diverged is shorter
+    return {step * (k + 1): Mark(mean_of([values[k] for values in found])) for k in range(shared)}
 
 
 def _over_noise(chosen: Chosen) -> "Figure":

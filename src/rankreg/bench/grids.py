@@ -41,7 +41,7 @@ class Experiment:
     arms: each with the name of its row in the paper's table, or None where the paper has no such row. splits: how
     many the compact preset runs, from `first_split` on. judged_on: the test sets that tables show; where settings
     are chosen, neither the official nor the extended one. ceiling: the experiment whose base loss had all
-    positives, to say how much of the way there each arm goes.
+    positives, to say how much of the way there each arm goes. preset: the size that is meant when none is named.
     """
 
     title: str
@@ -54,6 +54,7 @@ class Experiment:
     first_split: int = 0
     judged_on: tuple[TestSet, ...] = ("official", "extended")
     ceiling: str | None = None
+    preset: str = "compact"
     notes: tuple[str, ...] = field(default=())
 
 
@@ -97,6 +98,9 @@ DATA: dict[str, Data] = {
 GENTLE = (
     "+ RankReg: as published, ranks among all, weight 1. Gentle: ranks among negatives, weight 0.1, the library's"
     " default (docs/decisions/0053)."
+)
+METHODS: dict[str, str | None] = dict.fromkeys(
+    ("base", "buffer", "probability", "oversampling", "among-negatives-weight-0.1", "rankreg", "alm")
 )
 MAIN = {"base": "base", "alm": "alm", "buffer": None, "rankreg": "rankreg"}
 
@@ -248,23 +252,25 @@ EXPERIMENTS: dict[str, Experiment] = {
     "methods": Experiment(  # the questions are in docs/decisions/0055
         "Every way to treat rare positives, with BCE",
         ("cifar100-100", "cifar10-100"),
-        {
-            "base": None,
-            "buffer": None,
-            "probability": None,
-            "oversampling": None,
-            "among-negatives-weight-0.1": None,
-            "rankreg": None,
-            "alm": None,
-        },
+        METHODS,
         splits=10,
+        preset="converged",
         notes=(GENTLE,),
+    ),
+    "learning-curves": Experiment(  # runs of "methods", judged on one test set since a figure shows one
+        "Learning curves",
+        ("cifar100-100", "cifar10-100"),
+        METHODS,
+        splits=10,
+        preset="converged",
+        judged_on=("extended", "official"),
     ),
     "rates": Experiment(
         "Learning rate of the base loss in long training, judged on the tuning pool",
         ("cifar100-100", "cifar10-100"),
         dict.fromkeys(("base", *RATES)),
         splits=1,
+        preset="converged",
         judged_on=("tuning",),
     ),
     "tuning": Experiment(

@@ -17,7 +17,10 @@ bench = typer.Typer(
 )
 
 RECORDS = Annotated[Path, typer.Option("--records", help="Folder of the records, one per finished run.")]
-PRESET = Annotated[str, typer.Option("--preset", help="Size: paper, compact or smoke (see `rankreg bench list`).")]
+SIZES = "paper, converged, compact or smoke (see `rankreg bench list`)"
+PRESET = Annotated[
+    str | None, typer.Option("--preset", help=f"Size: {SIZES}.", show_default="the experiment's, mostly compact")
+]
 SPLITS = Annotated[int | None, typer.Option("--splits", min=1, help="How many splits (default: the preset's).")]
 ONLY = Annotated[
     list[str] | None,
@@ -63,7 +66,7 @@ def list_() -> None:
 @bench.command()
 def run(
     names: Annotated[list[str], typer.Argument(help="Experiments, from `rankreg bench list`.", metavar="NAME...")],
-    preset: PRESET = "compact",
+    preset: PRESET = None,
     only: ONLY = None,
     splits: SPLITS = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes here (default: one per core).")] = None,
@@ -79,7 +82,7 @@ def run(
     rankreg, the data, and the records' and runs' folders under the same paths (a shared file system); start them
     with one thread each: dask worker tcp://... --nthreads 1
     """
-    from rankreg.bench.planning import plans_of
+    from rankreg.bench.planning import experiment_of, plans_of
     from rankreg.bench.running import run_all
     from rankreg.bench.words import RunDisplay
     from rankreg.bench.workers import Place
@@ -90,7 +93,11 @@ def run(
         raise ValueError("--address is a Dask scheduler's: add --on dask, or leave it out")
     if on == "dask" and workers is not None:
         raise ValueError("--workers is for --on loky: a Dask cluster has the workers that it has")
-    plans = [plan for name in names for plan in plans_of(name, preset, splits=splits, only=only or ())]
+    plans = [
+        plan
+        for name in names
+        for plan in plans_of(name, preset or experiment_of(name).preset, splits=splits, only=only or ())
+    ]
     place = Place(records.absolute(), runs.absolute(), data_dir.absolute() if data_dir else None)
     with RunDisplay(plans, place.records) as display:
         try:
@@ -113,7 +120,7 @@ def run(
 @bench.command()
 def table(
     name: Annotated[str, typer.Argument(help="Experiment, from `rankreg bench list`, such as cifar100-100.")],
-    preset: PRESET = "compact",
+    preset: PRESET = None,
     test: TEST = None,
     only: ONLY = None,
     splits: SPLITS = None,
@@ -130,9 +137,14 @@ def table(
     Examples: rankreg bench table cifar100-100 --test extended; rankreg bench table cifar10-100 --out table.tex
     """
     from rankreg.bench.asking import Asked
+    from rankreg.bench.planning import experiment_of
     from rankreg.bench.tables import pages_of
 
-    _show(pages_of(Asked(name, preset, records, splits, tuple(only or ())), test), style, out)
+    _show(
+        pages_of(Asked(name, preset or experiment_of(name).preset, records, splits, tuple(only or ())), test),
+        style,
+        out,
+    )
 
 
 @bench.command()
@@ -143,7 +155,7 @@ def compare(
         list[str] | None, typer.Option(help="Data set, such as cifar10-100 (default: every one that has both).")
     ] = None,
     loss: Annotated[list[str] | None, typer.Option(help="Base loss (default: every one that has both).")] = None,
-    preset: PRESET = "compact",
+    preset: Annotated[str, typer.Option(help=f"Size: {SIZES}.")] = "compact",
     test: TEST = None,
     splits: SPLITS = None,
     brief: Annotated[bool, typer.Option("--brief", help="One row for each data set, no details.")] = False,
@@ -251,7 +263,7 @@ def figure(
     out: Annotated[
         Path | None, typer.Option(help="File to write: .png, .svg or .pdf (default: NAME.png).", show_default=False)
     ] = None,
-    preset: PRESET = "compact",
+    preset: PRESET = None,
     only: ONLY = None,
     loss: Annotated[str | None, typer.Option(help="Base loss of the ROC curves.", show_default="bce")] = None,
     splits: SPLITS = None,
