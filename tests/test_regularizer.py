@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from rankreg import RankReg, critical_score, rank_penalty
+from rankreg import RankReg, critical_score, rank, rank_penalty
 from rankreg.regularizer import PENALTIES
 from tests.conftest import brute_force_gradient, brute_force_rank
 
@@ -79,6 +79,21 @@ def test_value_and_gradient_are_the_formula_at_gamma(
     value, gradient = scores_and_gradient(as_published(penalty, gamma=gamma), scores, labels)  # type: ignore[arg-type]
     torch.testing.assert_close(value, value_of(ranks)[positive].mean())
     torch.testing.assert_close(gradient, brute_force_gradient(scores, incoming, gamma, scale=n))
+
+
+@given(samples, st.floats(0.1, 3.0))
+def test_the_published_term_is_eq_4_on_probabilities_with_the_gradient_of_rank(
+    pairs: list[tuple[float, int]], gamma: float
+) -> None:
+    """`rank` has the gradient of section 3.4; the term has the same one, by the same function."""
+    labels = torch.tensor([label for _, label in pairs])
+    both = [torch.tensor([score for score, _ in pairs], dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    value = RankReg.published(gamma=gamma)(both[0], labels)
+    expected = (rank(both[1].sigmoid(), gamma=gamma, normalize=True)[labels == 1] ** 2).mean()
+    torch.testing.assert_close(value, expected)
+    value.backward()
+    expected.backward()
+    torch.testing.assert_close(both[0].grad, both[1].grad)
 
 
 def ranks_among_the_other_class(scores: Tensor, positive: Tensor) -> Tensor:

@@ -53,13 +53,23 @@ def ranks_among_others(ordered: Tensor, positive: Tensor) -> Tensor:
     return torch.where(positive, ranks.sub_(higher_positives), higher_positives.add_(1))
 
 
-def moved_ranks(ordered: Tensor, shifts: Tensor, ranks_of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """The ranks of `ordered + shifts`, for scores in descending order: small shifts leave little to sort.
+def black_box_gradient(
+    ordered: Tensor,
+    ranks: Tensor,
+    push: Tensor,
+    gamma: float | Tensor,
+    ranks_of: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """The gradient of section 3.4, for scores in descending order: the only place where it is computed in torch.
 
-    ranks_of: the ranks of scores in descending order, given those and the order that sorted them.
+        (rk(a + γ·g) − rk(a)) / γ
+
+    ordered: a; ranks: rk(a); push: g, the gradient that comes in; ranks_of: the ranks of scores in descending
+    order, given those and the order that sorted them. Small shifts leave little to sort. `boosting.rank_gradient` is
+    the same in numpy for a whole training set, where only the positives move; a test compares the two.
     """
-    moved, order = (ordered + shifts).sort(dim=-1, descending=True)
-    return moved.scatter(-1, order, ranks_of(moved, order))
+    moved, order = (ordered + gamma * push).sort(dim=-1, descending=True)
+    return (moved.scatter(-1, order, ranks_of(moved, order)) - ranks) / gamma
 
 
 def _runs(ordered: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,7 +93,8 @@ class _BlackBoxRank(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *incoming: Tensor) -> tuple[Tensor, None, None]:
         ordered, order, ranks = ctx.saved_tensors
-        shifts = ctx.gamma * incoming[0].gather(-1, order)
-        moved = moved_ranks(ordered, shifts, lambda scores, _: run_starts(scores, normalize=ctx.normalize))
-        gradient = (moved - ranks) / ctx.gamma
+        push = incoming[0].gather(-1, order)
+        gradient = black_box_gradient(
+            ordered, ranks, push, ctx.gamma, lambda scores, _: run_starts(scores, normalize=ctx.normalize)
+        )
         return gradient.scatter(-1, order, gradient), None, None

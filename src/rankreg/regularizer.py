@@ -15,7 +15,7 @@ from rankreg._checks import (
 )
 from rankreg._names import look_up
 from rankreg.multiclass import critical_score
-from rankreg.ranking import moved_ranks, ranks_among_others, run_starts
+from rankreg.ranking import black_box_gradient, ranks_among_others, run_starts
 
 PenaltyName = Literal["rank", "squared", "cubed", "exponential"]
 SpaceName = Literal["score", "probability"]
@@ -98,10 +98,9 @@ def rank_penalty(
     ranks = ranks_of(ordered, positive)
     push = share * slope_of(ranks)  # g, zero at the negatives
     width = gamma if gamma is not None else _width_of(DEFAULT_REACH if reach is None else reach, push)
-    moved = moved_ranks(
-        ordered, width * push, lambda scores, again: ranks_of(scores, positive.index_select(0, again))
+    gradient = black_box_gradient(
+        ordered, ranks, push, width, lambda scores, again: ranks_of(scores, positive.index_select(0, again))
     )
-    gradient = (moved - ranks) / width
     gradient = gradient.scatter(0, order, gradient)
     value: Tensor = _KnownGradient.apply(ranked, (share * value_of(ranks)).sum(), gradient)  # type: ignore[no-untyped-call]
     return value
@@ -110,14 +109,38 @@ def rank_penalty(
 class RankReg(nn.Module):
     """The ranking regulariser: add `reg(scores, labels)` to any loss.
 
-    Arguments as in `rank_penalty`; `weight` multiplies the result. With `critical`, a class index, it takes
-    logits (N, K) and class labels, and ranks all samples by the probability of that class.
+        loss = base(scores, labels) + λ · 1/|P| Σ_{i∈P} p(r_i)
 
-        reg = RankReg()
-        loss = base(scores, labels) + reg(scores, labels)
+    The term comes in two forms:
 
-    By default it is gentler than published (`RankReg(among="all", weight=1.0)`), which kept networks from learning
-    where positives are not very few (docs/decisions/0053).
+    - `RankReg()`, the default: positives are ranked among negatives, by raw scores, with weight 0.1.
+    - `RankReg.published()`, as the paper describes it: positives are ranked among all samples, by probabilities,
+      with γ = 1 and weight 1. With hundreds of positives it kept networks from learning (docs/decisions/0053).
+
+    Args:
+        penalty: p, one of "rank", "squared", "cubed", "exponential".
+        reach: the largest shift of a score when asking how ranks would change, in score units. Default 1.
+        gamma: the paper's way to say the same: the width γ of the interpolation. Give one of the two.
+        space: "score" ranks raw scores, "probability" their sigmoid.
+        margin: what positives must be ahead of negatives by, in units of the space. Default 0.
+        among: "negatives" ranks positives among negatives, "all" among all samples.
+        weight: λ, the factor of the term. 0 switches it off.
+        critical: a class index. Then logits (N, K) and class labels are expected, and samples are ranked by the
+            probability of that class.
+
+    Raises:
+        ValueError: a name is unknown, a number is out of range, or both reach and gamma are given.
+
+    Example:
+        >>> import torch
+        >>> from rankreg import RankReg
+        >>> scores, labels = torch.tensor([2.0, 1.0, 0.0]), torch.tensor([0, 1, 0])
+        >>> RankReg(weight=1.0)(scores, labels)  # the positive has rank 2 of 3: (2/3)²
+        tensor(0.4444)
+        >>> RankReg.published()
+        RankReg('squared', gamma=1.0, space='probability', margin=0.0, among='all', weight=1.0)
+
+    Reference: Mohammadi et al., CVPR 2023, Eq. 4 and section 3.4.
     """
 
     name = "rankreg"
@@ -144,6 +167,19 @@ class RankReg(nn.Module):
         self.penalty, self.space, self.margin, self.among = penalty, space, margin, among
         self.reach, self.gamma = reach, gamma
         self.weight, self.critical = weight, critical
+
+    @classmethod
+    def published(cls, *, gamma: float = 1.0, critical: int | None = None) -> "RankReg":
+        """The term as the paper describes it: squared ranks among all samples, of probabilities, with weight 1.
+
+        Args:
+            gamma: the width γ of the interpolation. The paper does not state its value; 1 is what we run.
+            critical: as in `RankReg`.
+
+        Returns:
+            A `RankReg` with these settings.
+        """
+        return cls(gamma=gamma, space="probability", among="all", weight=1.0, critical=critical)
 
     def forward(self, scores: Tensor, labels: Tensor, ids: Tensor | None = None) -> Tensor:
         """The weighted penalty, a scalar. `ids` are not needed: every term is called alike."""
