@@ -65,8 +65,8 @@ def black_box_gradient(
         (rk(a + γ·g) − rk(a)) / γ
 
     ordered: a; ranks: rk(a); push: g, the gradient that comes in; ranks_of: the ranks of scores in descending
-    order, given those and the order that sorted them. Small shifts leave little to sort. `boosting.rank_gradient` is
-    the same in numpy for a whole training set, where only the positives move; a test compares the two.
+    order, given those and the order that sorted them. Small shifts leave little to sort. The same in numpy, for a
+    whole training set where only the positives move, is `boosting.rank_gradient`; a test compares the two.
     """
     moved, order = (ordered + gamma * push).sort(dim=-1, descending=True)
     return (moved.scatter(-1, order, ranks_of(moved, order)) - ranks) / gamma
