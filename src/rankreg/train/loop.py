@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,15 @@ class Training:
         patience = self.config.patience or math.inf
         waited = self.epoch - 1 - self.best["epoch"] if self.best is not None else 0
         return self.epoch >= self.config.epochs or waited >= patience
+
+    def run(self) -> Iterator[dict[str, Any] | None]:
+        """Train until it is over, from wherever it stands: None after every step, a record after every epoch."""
+        while not self.over:
+            self.start_epoch()
+            for batch in self.batches.epoch(self.epoch, start=self.steps_done):
+                self.step(batch)
+                yield None
+            yield self.end_epoch()
 
     def start_epoch(self) -> None:
         """Before the first step of an epoch, or the first one after a restart."""

@@ -45,12 +45,11 @@ def train_in_memory(
         training_bar(training, progress) as bar,
     ):
         shown = bar.add_task("", total=config.epochs * training.batches.steps)
-        while not training.over:
-            training.start_epoch()
-            for batch in training.batches.epoch(training.epoch):
-                training.step(batch)
+        for record in training.run():
+            if record is None:
                 bar.advance(shown)
-            bar.update(shown, description=epoch_summary(training.end_epoch(), config))
+            else:
+                bar.update(shown, description=epoch_summary(record, config))
     best, network = training.best, training.network
     assert best is not None  # there is at least one epoch
     network.cpu().load_state_dict(best["model"])

@@ -95,22 +95,21 @@ def train(
 
 
 def _run_epochs(training: Training, folder: Path, request: Request, bar: Progress) -> None:
+    """Train, with a checkpoint after every epoch, and at once when somebody asks to stop."""
     task = bar.add_task("", total=training.config.epochs * training.batches.steps)
-    while not training.over:
-        training.start_epoch()
-        bar.update(task, completed=training.epoch * training.batches.steps + training.steps_done)
-        for batch in training.batches.epoch(training.epoch, start=training.steps_done):
-            training.step(batch)
-            bar.advance(task)
-            if training.world.any(request.made):
-                _save(training, folder)
-                raise Interrupted(
-                    f"stopped in epoch {training.epoch + 1} after step {training.steps_done} of"
-                    f" {training.batches.steps}, and saved: the same command again goes on from {folder}"
-                )
-        record = training.end_epoch()
-        _save(training, folder)
-        bar.update(task, description=epoch_summary(record, training.config))
+    bar.update(task, completed=training.epoch * training.batches.steps + training.steps_done)
+    for record in training.run():
+        if record is not None:
+            _save(training, folder)
+            bar.update(task, description=epoch_summary(record, training.config))
+            continue
+        bar.advance(task)
+        if training.world.any(request.made):
+            _save(training, folder)
+            raise Interrupted(
+                f"stopped in epoch {training.epoch + 1} after step {training.steps_done} of"
+                f" {training.batches.steps}, and saved: the same command again goes on from {folder}"
+            )
 
 
 def _save(training: Training, folder: Path) -> None:

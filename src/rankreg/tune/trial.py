@@ -80,8 +80,4 @@ def value_of(found: Sequence[dict[str, float]], judge: JudgeName, parts: Sequenc
 def epochs(splits: Splits, config: TrainConfig) -> Generator[dict[str, Any], None, None]:
     """Train as `rankreg.train.train` does, without a folder: one record per epoch, nothing written."""
     with training_in_memory(splits, config) as training:
-        while not training.over:
-            training.start_epoch()
-            for batch in training.batches.epoch(training.epoch):
-                training.step(batch)
-            yield training.end_epoch()
+        yield from (record for record in training.run() if record is not None)
