@@ -126,6 +126,6 @@ TUNED = {  # every budget that was tried, but for the one that was chosen: that 
 TUNING = tuple(TUNED)
 RATES = {  # of the base loss, to choose that of the converged preset by
     f"base-rate-{rate:g}": Arm(f"base loss at {rate:g}", {**ARMS["base"].config, "learning_rate": rate})
-    for rate in (0.001, 0.003)
+    for rate in (0.003, 0.01)
 }
 ARMS |= LAST | LARGER | TUNED | RATES

@@ -164,7 +164,7 @@ PRESETS: dict[str, Preset] = {
         {
             "table": OWN_TABLE,
             "cifar10": _converged("cifar10", 0.01),
-            "cifar100": _converged("cifar100", 0.01),
+            "cifar100": _converged("cifar100", 0.001),
         },
         curves=True,
     ),
