@@ -1,6 +1,7 @@
 # ruff: noqa: N803, N806 - scikit-learn's name for the data is X
 """Any scikit-learn classifier, alarming at a threshold whose recall is certified."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -36,14 +37,19 @@ class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEsti
     `fit` holds out `calibration_size` of each class, fits a clone of `estimator` on the rest and certifies the
     threshold on what was held out (`rankreg.operating.certify`): whatever the distribution, if new positives come
     from where these came from and rows are independent. Too few positives are refused before anything is fitted,
-    with the number that is needed. A fitted classifier (prefit=True, or scikit-learn's `FrozenEstimator`) is left
-    as it is, and all of X and y certify: they must be data that it has not seen. Where rows belong together
-    (several of one patient), part them yourself and use that.
+    with the number that is needed.
 
-    pos_label: the critical class; by default 1, or the greater of two numbers; needed when labels are strings.
-    response_method: "decision_function", "predict_proba", or "auto", the first of them that is there. Fit
-    parameters such as `sample_weight` go to the classifier, as its metadata routing says where that is enabled.
-    Rows of weight 0 are left out; all others count once in the certificate, whatever their weight.
+    A classifier that is fitted already is fitted anew, as everywhere in scikit-learn, and a warning says so. To keep
+    it as it is, freeze it; then all rows certify the threshold, and they must be rows that it has not seen:
+
+        from sklearn.frozen import FrozenEstimator
+        model = CertifiedThresholdClassifier(FrozenEstimator(fitted), tpr=0.95).fit(X_new, y_new)
+
+    prefit: True freezes `estimator` too. pos_label: the critical class; by default 1, or the greater of two numbers;
+    needed when labels are strings. response_method: "decision_function", "predict_proba", or "auto", the first of
+    them that is there. Fit parameters such as `sample_weight` go to the classifier, as its metadata routing says
+    where that is enabled. Rows of weight 0 are left out; all others count once in the certificate, whatever their
+    weight.
 
     Fitted: `estimator_`, `classes_`, `threshold_`, `certificate_` (an `OperatingPoint`), `pos_label_`.
     """
@@ -79,6 +85,13 @@ class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEsti
         if fitted:
             check_is_fitted(self.estimator)
             classes = _classes_of(self.estimator, classes)
+        elif hasattr(self.estimator, "classes_"):
+            warnings.warn(
+                f"{type(self.estimator).__name__} is fitted already, and a clone of it is now fitted anew on a share of"
+                " these rows. To keep it as it is, pass FrozenEstimator(estimator) from sklearn.frozen.",
+                UserWarning,
+                stacklevel=2,
+            )
         place = positive_class(classes, self.pos_label, must_be_named=True)
         positive = target == classes[place]
 
