@@ -11,11 +11,15 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """One row per sample: values are raw scores (N,), higher = more critical, or logits (N, K)."""
+    """One row per sample: values are raw scores (N,), higher = more critical, or logits (N, K).
+
+    units: a number per sample, the same for samples that are not independent of each other; None: all are.
+    """
 
     ids: NDArray[Any]
     labels: NDArray[np.int64]
     values: NDArray[np.floating]
+    units: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if not (self.ids.shape == self.labels.shape == self.values.shape[:1]) or self.values.ndim not in (1, 2):
@@ -23,16 +27,19 @@ class Scores:
                 f"expected ids (N,), labels (N,) and values (N,) or (N, K), got shapes {self.ids.shape},"
                 f" {self.labels.shape} and {self.values.shape}"
             )
+        if self.units is not None and self.units.shape != self.ids.shape:
+            raise ValueError(f"expected one unit per sample, shape {self.ids.shape}, got {self.units.shape}")
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def save(self, path: Path) -> None:
         """Write an .npz file: whole, or not at all."""
+        units = {} if self.units is None else {"units": self.units}
         unfinished = path.with_name(path.name + ".unfinished")
         try:
             with unfinished.open("wb") as file:
-                np.savez_compressed(file, ids=self.ids, labels=self.labels, values=self.values)
+                np.savez_compressed(file, ids=self.ids, labels=self.labels, values=self.values, **units)
                 file.flush()
                 os.fsync(file.fileno())
             unfinished.replace(path)
@@ -44,7 +51,8 @@ class Scores:
         """Read what `save` wrote; nothing in the file is executed."""
         try:
             with np.load(path, allow_pickle=False) as file:
-                return cls(file["ids"], file["labels"], file["values"])
+                units = file["units"] if "units" in file else None
+                return cls(file["ids"], file["labels"], file["values"], units)
         except (ValueError, KeyError, EOFError, OSError) as error:
             if isinstance(error, FileNotFoundError):
                 raise

@@ -16,6 +16,7 @@ BundleFolder = Annotated[
 Confidence = Annotated[float, typer.Option(help="How sure the guarantee or the intervals must be.")]
 TABLES, IMAGES, TRAINING = "Tables", "Images", "Training"
 CONFIG_HELP = "TOML file with any setting of the training, e.g. batch_size = 32; more keys in the README."
+GROUPS_HELP = "CSV file with columns file, group: images of one group, e.g. a patient, are not independent."
 WAIT = 10.0  # seconds for torchrun to end this process because the first one has failed too
 
 
@@ -27,6 +28,10 @@ def register(app: typer.Typer) -> None:
 
 def _table(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=TABLES, show_default=False)
+
+
+def _images(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=IMAGES, show_default=False)
 
 
 def _training(text: str, *names: str) -> Any:
@@ -49,15 +54,16 @@ def fit(
     epochs: Annotated[int | None, _training("How often every sample is seen (default: 40; images 30).")] = None,
     seed: Annotated[int | None, _training("Decides the parts and the training (default: 0).")] = None,
     config: Annotated[Path | None, _training(CONFIG_HELP)] = None,
-    group: Annotated[str | None, _table("Column whose equal values stay in one part, e.g. a patient.")] = None,
+    group: Annotated[
+        str | None, _table("Column of what rows belong to, e.g. a patient: such rows are not independent.")
+    ] = None,
     drop: Annotated[list[str] | None, _table("Column not to learn from; may be repeated.")] = None,
     categorical: Annotated[list[str] | None, _table("Column of numbers that are names; may be repeated.")] = None,
     id_column: Annotated[str | None, _table("Column that names the rows.", "--id")] = None,
     no_header: Annotated[bool, _table("No header line: columns are 0, 1, 2, …", "--no-header")] = False,
     split_copies: Annotated[bool, _table("Let equal rows go to different parts.", "--split-copies")] = False,
-    size: Annotated[
-        int | None, typer.Option(help="Side in pixels (default: 64).", rich_help_panel=IMAGES, show_default=False)
-    ] = None,
+    size: Annotated[int | None, _images("Side in pixels (default: 64).")] = None,
+    groups: Annotated[Path | None, _images(GROUPS_HELP)] = None,
 ) -> None:
     """Train on a table or a folder of images, choose a threshold that keeps the TPR, and say what it costs.
 
@@ -80,6 +86,7 @@ def fit(
             positive=positive,
             calibration=calibration,
             group=group,
+            groups=groups,
             drop=tuple(drop or ()),
             categorical=tuple(categorical or ()),
             id_column=id_column,
