@@ -35,11 +35,12 @@ class Scores:
 
     def save(self, path: Path) -> None:
         """Write an .npz file: whole, or not at all."""
-        units = {} if self.units is None else {"units": self.units}
+        arrays: dict[str, Any] = {"ids": self.ids, "labels": self.labels, "values": self.values}
+        arrays |= {} if self.units is None else {"units": self.units}
         unfinished = path.with_name(path.name + ".unfinished")
         try:
             with unfinished.open("wb") as file:
-                np.savez_compressed(file, ids=self.ids, labels=self.labels, values=self.values, **units)
+                np.savez_compressed(file, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
             unfinished.replace(path)
@@ -51,8 +52,7 @@ class Scores:
         """Read what `save` wrote; nothing in the file is executed."""
         try:
             with np.load(path, allow_pickle=False) as file:
-                units = file["units"] if "units" in file else None
-                return cls(file["ids"], file["labels"], file["values"], units)
+                return cls(file["ids"], file["labels"], file["values"], file.get("units"))
         except (ValueError, KeyError, EOFError, OSError) as error:
             if isinstance(error, FileNotFoundError):
                 raise

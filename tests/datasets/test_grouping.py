@@ -49,14 +49,14 @@ def test_patients_with_several_positives_spread_in_proportion(seed: int) -> None
 
 @pytest.mark.parametrize("size", [1, 2, 5, 20])
 def test_a_groups_chance_of_a_part_does_not_depend_on_its_size(size: int) -> None:
-    """Otherwise the calibration part would hold small groups only, and certify nothing about large ones. The share of
-    groups of a size that go to a part is a mean of 400 cuts: its standard error is below 0.012."""
+    """Otherwise the calibration part would hold small groups only, and certify nothing about large ones. The share
+    of groups of a size that go to a part is a mean of 400 cuts: its standard error is below 0.012."""
     sizes = np.repeat([1, 2, 5, 20], [60, 30, 12, 4])
     groups = np.repeat(np.arange(len(sizes)), sizes)
     found = dict.fromkeys(SHARES, 0.0)
     for seed in range(400):
         for name, rows in stratified_parts(np.ones(len(groups), dtype=np.int64), groups, SHARES, seed=seed).items():
-            found[name] += np.mean(np.isin(np.flatnonzero(sizes == size), groups[rows])) / 400
+            found[name] += float(np.mean(np.isin(np.flatnonzero(sizes == size), groups[rows]))) / 400
     assert found == pytest.approx(SHARES, abs=0.04)
     first = stratified_parts(np.ones(len(groups), dtype=np.int64), groups, SHARES, seed=0, largest_first=True)
     assert (sizes[groups[first["calibration"]]] < 20).all()  # what the older rule does

@@ -25,10 +25,10 @@ def stratified_parts(
     """Indices of each part: no group is in two parts, and each class is shared out as `shares` say.
 
     A group's part does not depend on its size, so that every part has large and small groups as the data have
-    them: a threshold certified on a part without large groups would promise nothing about them. Another `member` of
-    an ensemble deals training and validation samples anew among these two parts, and leaves the others, which judge
-    the ensemble, as they are. largest_first: the older rule of recorded partitions. It meets the shares more closely,
-    but puts most large groups into the training part.
+    them: a threshold certified on a part without large groups would promise nothing about them. Another `member`
+    of an ensemble deals training and validation samples anew among these two parts, and leaves the others, which
+    judge the ensemble, as they are. largest_first: the older rule of recorded partitions. It meets the shares more
+    closely, but puts most large groups into the training part.
     """
     _check_shares(shares)
     parts = _cut(labels, groups, shares, largest_first, seed)
@@ -43,8 +43,8 @@ def stratified_parts(
 def _cut(
     labels: NDArray[np.int64], groups: NDArray[Any], shares: Mapping[str, float], largest_first: bool, *words: int
 ) -> dict[str, NDArray[np.int64]]:
-    """Classes are dealt from the rarest on, a group going with the rarest class it holds: first groups that are too
-    large to be dealt by chance, then groups of several samples, then single samples to fill the parts up exactly."""
+    """Classes are dealt from the rarest on, a group going with the rarest class it holds: first groups too large to
+    be dealt by chance, then groups of several samples, then single samples to fill the parts up exactly."""
     codes = np.unique(groups, return_inverse=True)[1].reshape(-1)
     totals = np.bincount(codes)
     part_of = np.full(len(totals), -1)
@@ -64,9 +64,7 @@ def _cut(
     return {name: np.flatnonzero(part_of[codes] == k) for k, name in enumerate(shares)}
 
 
-def _lacking(
-    wanted: NDArray[np.int64], counts: NDArray[np.int64], part_of: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _lacking(wanted: NDArray[np.int64], counts: NDArray[np.int64], part_of: NDArray[np.int64]) -> NDArray[np.int64]:
     """What each part still needs of a class; part_of: of each group, −1 if it is not dealt yet."""
     dealt = part_of >= 0
     given = np.bincount(part_of[dealt], weights=counts[dealt], minlength=len(wanted))
@@ -137,6 +135,11 @@ def linked(*codes: NDArray[np.int64]) -> NDArray[np.int64]:
         graph = coo_array((np.ones(len(found)), (found, more + nodes)), shape=(size, size))
         found = np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)[found]
     return found
+
+
+def distinct_or_none(units: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """The units, or None if every sample is a unit of its own."""
+    return None if len(np.unique(units)) == len(units) else units
 
 
 def check_both_classes(labels: NDArray[np.int64], shares: Mapping[str, float], names: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from rankreg.datasets._grouping import (
     check_both_classes,
     check_parts,
     check_shares_kept,
+    distinct_or_none,
     linked,
     stratified_parts,
 )
@@ -36,9 +37,9 @@ def image_folder(
     """The images below `path`: folders `negative` and `positive`, or one per class, `positive` the critical one.
 
     Ids are paths relative to `path`. Images are squeezed to `size`. groups: a CSV file with the columns file (as in
-    the ids) and group, e.g. a patient, a row per image. Images of one group stay in one part and are one unit, and so
-    are images of equal bytes. Parts are stratified by class and cut by `seed`; another `member` of an ensemble gets
-    other training and validation images, the rest alike. With `cache`, a folder, decoded images are kept there
+    the ids) and group, e.g. a patient, a row per image. Images of one group stay in one part and are one unit, and
+    so are images of equal bytes. Parts are stratified by class and cut by `seed`; another `member` of an ensemble
+    gets other training and validation images, the rest alike. With `cache`, a folder, decoded images are kept there
     instead of in memory.
     """
     home, sides = Path(path), image_size(size)
@@ -60,9 +61,13 @@ def image_folder(
     check_parts(labels, parts, hint)
     images = decode(paths, ids.tolist(), sides, cache=Path(cache) if cache is not None else None)
     others = [kind for kind in kinds if kind != critical]
+    shared = distinct_or_none(units)
     return Splits(
         name=home.resolve().name,
-        parts={name: Samples(images, rows, labels[rows], ids[rows], units[rows]) for name, rows in parts.items()},
+        parts={
+            name: Samples(images, rows, labels[rows], ids[rows], None if shared is None else shared[rows])
+            for name, rows in parts.items()
+        },
         classes=(others[0] if len(others) == 1 else "other", critical),
         preprocessing=image_preprocessing(sides),
     )
@@ -75,11 +80,15 @@ def read_groups(path: Path, ids: Sequence[str]) -> NDArray[np.int64]:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file)
             if not {"file", "group"} <= set(rows.fieldnames or ()):
-                raise ValueError(f"its columns are {', '.join(rows.fieldnames or ()) or 'none'}: name two file and group")
+                raise ValueError(
+                    f"its columns are {', '.join(rows.fieldnames or ()) or 'none'}: name two file and group"
+                )
             for row in rows:
                 name, group = PurePosixPath(row["file"] or "").as_posix(), (row["group"] or "").strip()
                 if name not in places:
-                    raise ValueError(f"line {rows.line_num}: no image {name!r}; paths are relative to the image folder")
+                    raise ValueError(
+                        f"line {rows.line_num}: no image {name!r}; paths are relative to the image folder"
+                    )
                 if group_of[places[name]]:
                     raise ValueError(f"line {rows.line_num}: {name!r} is there twice; give every image one group")
                 if not group:

@@ -83,7 +83,8 @@ def ham10000(
     return Splits(
         name=f"ham10000-{critical}" + (f"-{ratio:g}" if ratio is not None else ""),
         parts={
-            name: Samples(images, rows, labels[rows], found.ids[rows], lesions[rows]) for name, rows in parts.items()
+            name: Samples(images, rows, labels[rows], found.ids[rows], lesions[rows])
+            for name, rows in parts.items()
         },
         classes=("other", DIAGNOSES[critical]),
         preprocessing=image_preprocessing(sides),

@@ -14,6 +14,7 @@ from rankreg.datasets._grouping import (
     check_both_classes,
     check_parts,
     check_shares_kept,
+    distinct_or_none,
     linked,
     stratified_parts,
 )
@@ -67,7 +68,7 @@ def table(
                 f"column {group!r} is empty in {int(rows[group].isna().sum())} rows: every row needs one"
             )
         kept_together.append(pd.factorize(rows[group])[0])
-    units = linked(*kept_together) if kept_together else None
+    units = distinct_or_none(linked(*kept_together)) if kept_together else None
     alone = np.arange(len(rows)) if units is None else units
     parts = stratified_parts(labels, alone, shares, seed=seed, member=member)
     check_shares_kept(parts, shares, COPIES_HINT)

@@ -23,9 +23,10 @@ HINTS = {  # what to use instead
 class Source:
     """Where the data are and what is critical in them; options for tables are refused for images, and vice versa.
 
-    group: the column of a table, groups: the file beside a folder of images, that says which samples are one unit,
-    e.g. a patient. calibration: the share of samples that certify the threshold; the training part gets what it leaves. member:
-    another one deals training and validation samples anew, and leaves calibration and test parts as they are.
+    group: the column of a table, groups: the CSV file for a folder of images, that says which samples are one unit,
+    e.g. a patient. calibration: the share of samples that certify the threshold; the training part gets what it
+    leaves. member: another one deals training and validation samples anew, and leaves calibration and test parts as
+    they are.
     """
 
     path: Path

@@ -25,7 +25,7 @@ SELECTIONS: dict[str, Callable[[dict[str, float]], tuple[float, ...]]] = {
 
 
 def merit(selection: str, found: Mapping[str, float], epoch: int) -> list[float]:
-    """What epochs are compared by: the selection's own numbers, then the lower validation loss, then the later epoch.
+    """What epochs are compared by: the selection's own numbers, then the validation loss, then which is the later.
 
     Many epochs tie where the validation part is small or easy; without the loss, the first and least trained of
     them would be kept.
