@@ -134,9 +134,9 @@ def log_evidence(
 
         L(q) = 1 + weight · (missed − p) · (q − p) / (p (1 − p));    p: miss_rate;    v_j = 1 / (j (j + 1))
 
-    missed: 0 or 1 for a single positive, where L is q / p on a miss and (1 − q) / (1 − p) otherwise, or the share of
-    a unit's rows, weighted by its size relative to the largest. A mixture over what the miss rate may have become
-    (q) and since when (j). Each product is a supermartingale as long as the weighted share missed is expected to be
+    missed: 0 or 1 for a single positive, where L is q / p on a miss and (1 − q) / (1 − p) otherwise; or the share
+    of a unit's rows, weighted by its size relative to the largest. A mixture over what the miss rate may have
+    become (q) and since when (j). Each product is a supermartingale if the weighted share missed is expected to be
     at most p, and the weights sum to 1, so P(E_t ≥ 1 / level for any t) ≤ level (Ville). Along the last axis.
     """
     odds = ODDS_RATIOS * miss_rate / (1 - miss_rate)
