@@ -1,5 +1,5 @@
 # ruff: noqa: N803, N806 - scikit-learn's name for the data is X
-"""A promised recall holds where rows are copies of each other or belong to groups: simulations with known recall."""
+"""A promised recall holds where rows are copies of each other or belong to groups, shown by simulation."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -81,7 +81,8 @@ def evaluate_scores(
         precision=share_of(positive, alarm) if alarm.any() else None,
         auc=auc_interval(positive, scores, confidence=confidence),
         fpr_at_tpr={
-            f"{100 * tpr:g}": fpr_at_tpr_interval(positive, scores, tpr=tpr, confidence=confidence) for tpr in tprs
+            f"{100 * tpr:g}": fpr_at_tpr_interval(positive, scores, tpr=tpr, confidence=confidence, units=codes)
+            for tpr in tprs
         },
         units=in_all,
         recall_of_units=None if caught is None or in_all is None else share_interval(caught, in_all, confidence),

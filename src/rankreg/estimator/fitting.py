@@ -55,10 +55,15 @@ def fit_network(
     units: Units,
     random: np.random.RandomState,
 ) -> Fit:
-    """Train on the rows at `kept`, a share of which chooses the epoch."""
+    """Train on the rows at `kept`, a share of which chooses the epoch.
+
+    No unit is on both sides of that cut, unless a class has too few units left for it: the choice promises nothing.
+    """
     share = check_share(estimator.validation_size, "validation_size")
-    own = None if units is None else units[kept]
-    train, validation = (kept[places] for places in hold_out(labels[kept] == 1, share, random, own))
+    own, positive = None if units is None else units[kept], labels[kept] == 1
+    if own is not None and min(len(np.unique(own[positive])), len(np.unique(own[~positive]))) < 2:
+        own = None
+    train, validation = (kept[places] for places in hold_out(positive, share, random, own))
     rows = data.ndim == 2
     inputs = Rows.of(data[train]) if rows else Images(data.shape[1], data.shape[2])
     source = inputs.prepared(data)
