@@ -112,6 +112,12 @@ def test_a_recall_of_units_counts_a_unit_as_caught_with_its_highest_positive(
     rank = certified_rank(len(highest), 0.7, 0.95)
     assert found.value == pytest.approx(lowered(highest[rank - 1]), abs=1e-6)
     assert assumption(found) in " ".join(said.split())
+    options = ("--label", "label", "--score", "score", "--unit", "unit", "--per", "unit", "--tpr", "0.7", "--json")
+    point = json.loads(rankreg("certify", tmp_path / "out/calibration-scores.csv", *options)[1])
+    assert found.certificate is not None
+    for field in ("units", "per", "positives", "negatives", "rank", "recall", "fpr", "fpr_at_most"):
+        assert point[field] == found.certificate[field]
+    assert lowered(point["threshold"]) == pytest.approx(found.value, abs=1e-6)
     assert rankreg(*arguments, "--per", "patient", "--out", tmp_path / "none")[0] == 2
 
 
