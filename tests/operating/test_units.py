@@ -41,7 +41,7 @@ def brute_force_tail(shape: list[int], count: int, share: float) -> float:
 
     def log_mean(chances: NDArray[np.float64], size: int) -> NDArray[np.float64]:
         with np.errstate(divide="ignore"):
-            return np.logaddexp(np.log1p(-chances), np.log(chances) - rates * size)
+            return np.asarray(np.logaddexp(np.log1p(-chances), np.log(chances) - rates * size))
 
     logs = few * log_mean(on_small[possible], small) + many * log_mean(on_large[possible], large)
     return float(np.exp(min(0.0, (rates[:, 0] * count + logs.max(axis=1)).min())))

@@ -240,11 +240,18 @@ def _deployed(
 
     if (threshold is None) == (point is None):
         raise ValueError("say which threshold is deployed: give either --threshold or --point")
-    saved = (threshold, 0.98, 0.95, "row") if point is None else desk.saved_point(point)
-    assert saved[0] is not None
-    whose = per or saved[3]
-    check_per(whose, unit)
-    return saved[0], saved[1] if tpr is None else tpr, saved[2] if confidence is None else confidence, whose
+    whose: Literal["row", "unit"] = "row"
+    promised, sure = 0.98, 0.95
+    if point is not None:
+        threshold, promised, sure, whose = desk.saved_point(point)
+    assert threshold is not None
+    check_per(per or whose, unit)
+    return (
+        threshold,
+        promised if tpr is None else tpr,
+        sure if confidence is None else confidence,
+        per or whose,
+    )
 
 
 def check_per(per: str, unit: str | None) -> None:

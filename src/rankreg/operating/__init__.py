@@ -19,7 +19,7 @@ from rankreg.operating.exact import (
     upper_bound,
 )
 from rankreg.operating.intervals import fpr_at_tpr_interval
-from rankreg.operating.joint import dependent_share, independent_share, joint_confidence, joint_ranks
+from rankreg.operating.joint import dependent_share, fpr_share, independent_share, joint_confidence, joint_ranks
 from rankreg.operating.monitoring import Recertification, Watch, monitor, recertify
 from rankreg.operating.points import CostChoice, Costs, OperatingPoint, Per, Uncertified, assumption
 from rankreg.operating.units import UnitSizes
@@ -49,6 +49,7 @@ __all__ = [
     "compare",
     "dependent_share",
     "fpr_at_tpr_interval",
+    "fpr_share",
     "highest_tpr",
     "independent_share",
     "joint_confidence",

@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankreg.operating._records import Record, check_confidence, check_target
 from rankreg.operating.exact import NotEnoughPositives, Trials, certified_rank, percent
-from rankreg.operating.joint import dependent_share, independent_share, joint_ranks
+from rankreg.operating.joint import dependent_share, fpr_share, independent_share, joint_ranks
 from rankreg.operating.points import Costs, OperatingPoint, Per, Sample, point_at
-from rankreg.operating.units import UnitSizes
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def certify_targets(
             rank,
             tpr=tpr,
             confidence=confidence,
-            fpr_confidence=_fpr_share(sample.negative_trials, confidence, len(targets)),
+            fpr_confidence=fpr_share(sample.negative_trials, confidence, len(targets)),
             prevalence=prevalence,
             per=per,
         )
@@ -160,12 +159,6 @@ def _rank(trials: Trials, tpr: float, confidence: float) -> int:
     if not rank:
         raise NotEnoughPositives(trials, tpr, confidence)
     return rank
-
-
-def _fpr_share(trials: Trials, confidence: float, parts: int) -> float:
-    """How sure the FPR's bound at each of several thresholds must be."""
-    shared = isinstance(trials, UnitSizes) and not trials.single
-    return dependent_share(confidence, parts) if shared else independent_share(confidence, parts)
 
 
 def _spans_groups(sample: Sample, places: NDArray[np.integer]) -> bool:

@@ -12,9 +12,8 @@ from rankreg.metrics import Bools, Floats, auc, fpr_at_tpr
 from rankreg.operating._bootstrap import fpr_differences
 from rankreg.operating._records import Record, check_confidence, check_target
 from rankreg.operating.delong import aucs
-from rankreg.operating.exact import percent
+from rankreg.operating.exact import percent, units_of
 from rankreg.operating.points import Sample
-from rankreg.operating.units import UnitSizes
 from rankreg.scores import Scores
 
 
@@ -81,8 +80,7 @@ def compare(
         raise ValueError(f"draws must be at least 100, got {draws}: the ends of the interval rest on them")
     first, second = _checked(y_true, score_a, units, "first"), _checked(y_true, score_b, units, "second")
     same = _same_order(first.scores, second.scores)
-    total, trials = len(first.positives), first.positive_trials
-    independent = trials.units if isinstance(trials, UnitSizes) else None
+    total, independent = len(first.positives), units_of(first.positive_trials)
     return Comparison(
         tpr=tpr,
         confidence=confidence,

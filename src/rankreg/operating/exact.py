@@ -5,7 +5,10 @@ take the `UnitSizes` in place of the number of rows and are safe (`rankreg.opera
 """
 
 import math
+from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from rankreg.operating._records import check_confidence, check_share, check_target
@@ -105,6 +108,16 @@ def certified_rank(positives: Trials, tpr: float, confidence: float) -> int:
     return low
 
 
+def certified_ranks(
+    positives: Trials, tprs: Sequence[float] | NDArray[np.float64], confidences: Sequence[float]
+) -> NDArray[np.int64]:
+    """`certified_rank` for every pair of a TPR, in rows, and a confidence, in columns."""
+    if isinstance(positives, UnitSizes) and not positives.single:
+        allowed = (1 - np.asarray(confidences)) * ROUNDING
+        return positives.largest_count(1 - np.asarray(tprs)[:, None], allowed) + 1
+    return np.array([[certified_rank(positives, tpr, sure) for sure in confidences] for tpr in tprs])
+
+
 def upper_bound(successes: int, trials: Trials, confidence: float) -> float:
     """The one-sided bound that a share stays below with that confidence: Clopper–Pearson, or over units."""
     if isinstance(trials, UnitSizes):
@@ -128,14 +141,30 @@ def upper_bound_anywhere(successes: int, trials: Trials, confidence: float) -> f
 
     It is proved at fixed shares, twenty to the decade, all at once; between two of them the higher one holds.
     """
-    levels = [10 ** (-step / PER_DECADE) for step in range(int(PER_DECADE * math.log10(rows_of(trials))) + 1)]
+    levels = proved_shares(trials)
     bound = upper_bound(successes, trials, 1 - (1 - confidence) / len(levels))
-    return min(level for level in levels if level >= bound)
+    return float(levels[levels >= bound].min())
+
+
+def proved_shares(trials: Trials) -> NDArray[np.float64]:
+    """The shares at which a bound is proved that holds at any threshold, from 1 down to one row."""
+    steps = np.arange(int(PER_DECADE * math.log10(rows_of(trials))) + 1)
+    return np.asarray(10.0 ** (-steps / PER_DECADE))
 
 
 def rows_of(trials: Trials) -> int:
     """How many rows were tried."""
     return trials.rows if isinstance(trials, UnitSizes) else trials
+
+
+def units_of(trials: Trials) -> int | None:
+    """How many units they belong to; None if none were given."""
+    return trials.units if isinstance(trials, UnitSizes) else None
+
+
+def shares_units(trials: Trials) -> bool:
+    """Whether some unit has several rows, so that the binomial is not exact."""
+    return isinstance(trials, UnitSizes) and not trials.single
 
 
 def check_prevalence(value: float) -> float:

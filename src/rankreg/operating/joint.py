@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from rankreg.operating.exact import ROUNDING, NotEnoughPositives, Trials, certified_rank, rows_of
-from rankreg.operating.units import UnitSizes
+from rankreg.operating.exact import ROUNDING, NotEnoughPositives, Trials, certified_rank, rows_of, shares_units
 
 LARGEST_EXACT = 100_000  # positives beyond which the exact share gains nothing over the product rule
 SMALLEST_RISK = 1e-15
@@ -24,6 +23,11 @@ def independent_share(confidence: float, parts: int) -> float:
 def dependent_share(confidence: float, parts: int) -> float:
     """The confidence each part needs so that all hold together, however they depend: the risk is divided."""
     return 1 - (1 - confidence) / parts
+
+
+def fpr_share(trials: Trials, confidence: float, parts: int) -> float:
+    """How sure the FPR's bound at each of several thresholds must be."""
+    return dependent_share(confidence, parts) if shares_units(trials) else independent_share(confidence, parts)
 
 
 def joint_confidence(positives: int, tprs: Sequence[float], ranks: Sequence[int]) -> float:
@@ -49,7 +53,7 @@ def joint_ranks(trials: Trials, tprs: Sequence[float], confidence: float) -> lis
         raise NotEnoughPositives(trials, max(tprs), confidence)
     if len(tprs) == 1:
         return [certified_rank(trials, tprs[0], confidence)]
-    if isinstance(trials, UnitSizes) and not trials.single:
+    if shares_units(trials):
         divided = [certified_rank(trials, tpr, dependent_share(confidence, len(tprs))) for tpr in tprs]
         return divided if all(divided) else [1] * len(tprs)
     positives = rows_of(trials)

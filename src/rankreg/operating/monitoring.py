@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from rankreg.metrics import check_scores
 from rankreg.operating._records import Interval, Record, check_share, check_target
 from rankreg.operating.certification import certify
-from rankreg.operating.exact import NotEnoughPositives, Trials, lower_bound, percent, rows_of, upper_bound
+from rankreg.operating.exact import NotEnoughPositives, Trials, lower_bound, percent, rows_of, units_of, upper_bound
 from rankreg.operating.points import OperatingPoint, Per, Sample
-from rankreg.operating.units import UnitSizes, unit_codes
+from rankreg.operating.units import unit_codes
 
 ODDS_RATIOS = 2.0 ** np.arange(0.5, 5.25, 0.5)  # how much likelier a miss may have become: 1.4 to 32 times
 
@@ -224,7 +224,7 @@ def recertify(
         point=point,
         uncertified_because=because,
         positives=len(sample.positives),
-        units=judged.trials.units if isinstance(judged.trials, UnitSizes) else None,
+        units=units_of(judged.trials),
         per=per,
     )
 

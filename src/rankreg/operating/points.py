@@ -13,7 +13,9 @@ from rankreg.operating.exact import (
     Trials,
     check_prevalence,
     rows_of,
+    shares_units,
     shortfall_risk,
+    units_of,
     upper_bound,
     upper_bound_anywhere,
 )
@@ -255,7 +257,7 @@ def point_at(
         extra_fpr=fpr - usual.fpr,
         extra_alarms_per_1000=alarms - usual.alarms_per_1000,
         cost=None if cost is None else cost[1],
-        units=judged.trials.units if isinstance(judged.trials, UnitSizes) else None,
+        units=units_of(judged.trials),
         per=per,
     )
 
@@ -267,14 +269,13 @@ def _recall(judged: Judged, threshold: float) -> float:
 def _fpr_at_most(sample: Sample, false: int, confidence: float, *, looked: bool) -> tuple[float, FprMethod]:
     """The bound of the FPR; looked: whether the threshold was chosen by the negatives too."""
     trials = sample.negative_trials
-    single = not isinstance(trials, UnitSizes) or trials.single
-    if sample.mixed or (looked and not single):
+    if sample.mixed or (looked and shares_units(trials)):
         return upper_bound_anywhere(false, trials, confidence), "units at any threshold"
     if looked:
         total = rows_of(trials)
         reach = float(np.sqrt(-np.log(min(1 - confidence, 0.5)) / (2 * total)))
         return min(1.0, false / total + reach), "dkw"
-    return upper_bound(false, trials, confidence), "clopper-pearson" if single else "units"
+    return upper_bound(false, trials, confidence), "units" if shares_units(trials) else "clopper-pearson"
 
 
 def _uncertified(sample: Sample, judged: Judged, tpr: float, prevalence: float) -> Uncertified:
@@ -284,14 +285,13 @@ def _uncertified(sample: Sample, judged: Judged, tpr: float, prevalence: float) 
     row_recall, fpr = caught / total, false / (len(sample.scores) - total)
     ranked = len(judged.scores)
     rank = max(1, int(np.floor((1 - tpr) * ranked + 1e-9)) + 1)  # the same score, counted from the lowest
-    shared = isinstance(judged.trials, UnitSizes) and not judged.trials.single
     return Uncertified(
         threshold=threshold,
         recall=_recall(judged, threshold),
         fpr=fpr,
         alarms_per_1000=1000 * (prevalence * row_recall + (1 - prevalence) * fpr),
         shortfall_risk=shortfall_risk(judged.trials, min(rank, ranked), tpr),
-        tied=shared or int(np.count_nonzero(judged.scores == threshold)) > 1,
+        tied=shares_units(judged.trials) or int(np.count_nonzero(judged.scores == threshold)) > 1,
     )
 
 
