@@ -12,8 +12,8 @@ from rankreg.bundle import evaluate_scores, load_bundle
 from rankreg.bundle.card import digest, lowered
 from rankreg.datasets.folder import image_folder
 from rankreg.fit import Source, load_source
-from rankreg.fit.pipeline import choose_threshold
 from rankreg.operating import UnitSizes, assumption, certified_rank, lower_bound, upper_bound
+from rankreg.report.cards import Card, cards
 from rankreg.scores import Scores
 from tests.own_data import CommandLine, write_images, write_table
 
@@ -269,10 +269,33 @@ def test_scores_keep_their_units_on_disk(tmp_path: Path) -> None:
         Scores(np.arange(3), np.array([0, 1, 1]), np.arange(3.0), units[:2])
 
 
-def test_without_units_every_sample_is_one() -> None:
-    rng = np.random.default_rng(1)
-    labels = np.repeat([1, 0], [50, 50])
-    scores = Scores(np.arange(100), labels, rng.normal(labels, 1))
-    row, unit = (choose_threshold(scores, tpr=0.9, confidence=0.9, per=per) for per in ("row", "unit"))
-    assert row.value == unit.value
-    assert (row.units, unit.units) == (None, 50)
+def test_without_copies_and_groups_every_sample_is_a_unit(rankreg: CommandLine, tmp_path: Path) -> None:
+    data = write_table(tmp_path / "data.csv")
+    arguments = ("fit", data, "--target", "sick", "--id", "name", "--epochs", 1, "--tpr", "0.7")
+    found = {}
+    for per in ("row", "unit"):
+        assert rankreg(*arguments, "--per", per, "--out", tmp_path / per)[0] == 0
+        found[per] = load_bundle(tmp_path / per).card.threshold
+    assert found["row"].value == found["unit"].value
+    assert (found["row"].units, found["unit"].units) == (None, 12)
+    assert pd.read_csv(tmp_path / "unit/calibration-scores.csv").unit.is_unique
+
+
+@pytest.mark.parametrize("per", ["row", "unit"])
+def test_the_report_of_a_fit_shows_the_bundles_certificate(
+    rankreg: CommandLine, copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, per: str
+) -> None:
+    pages: list[list[Card]] = []
+
+    def watched(*given: Any) -> list[Card]:
+        pages.append(cards(*given))
+        return pages[-1]
+
+    monkeypatch.setattr("rankreg.report.page.cards", watched)
+    arguments = ("fit", copied, "--target", "sick", "--group", "patient", "--epochs", 1, "--tpr", "0.6")
+    assert rankreg(*arguments, "--per", per, "--out", tmp_path / "out")[0] == 0
+    ((card,),) = pages
+    found = load_bundle(tmp_path / "out").card.threshold
+    assert card.json is not None
+    assert json.loads(card.json) == found.certificate
+    assert assumption(found) in (tmp_path / "out/report.html").read_text()

@@ -1,7 +1,7 @@
 """Train, certify, test, save: each step once, in this order, from parts of the data that never meet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,8 @@ def fit(
         return None
     run.model.cpu()
     scores = {part: score(run.model, splits[part], precision="float32") for part in ("calibration", "test")}
+    if per == "unit":
+        scores = {part: _with_units(found) for part, found in scores.items()}
     threshold = choose_threshold(scores["calibration"], tpr=tpr, confidence=confidence, per=per)
     test = evaluate_scores(
         scores["test"].labels,
@@ -82,7 +84,7 @@ def fit(
     summary = {"threshold": threshold.model_dump(mode="json"), "test": test.to_dict(), "parts": bundle.card.parts}
     write_json(home / "summary.json", finite(summary))
     report = write_report(
-        home / "report.html", splits, scores["calibration"], run.config, tpr=tpr, confidence=confidence
+        home / "report.html", splits, scores["calibration"], run.config, tpr=tpr, confidence=confidence, per=per
     )
     return Fitted(home, bundle, test, len(run.history), run.best_epoch, report)
 
@@ -100,8 +102,6 @@ def check_request(out: Path, *, tpr: float, confidence: float) -> None:
 def choose_threshold(calibration: Scores, *, tpr: float, confidence: float, per: Per = "row") -> Threshold:
     """The certified threshold, or the empirical one marked as uncertified where positives or units are too few."""
     labels, values, units = calibration.labels, calibration.values, calibration.units
-    if units is None and per == "unit":
-        units = np.arange(len(labels))  # every sample is a unit
     known: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
     try:
         point = certify(labels, values, tpr=tpr, confidence=confidence, units=units, per=per)
@@ -139,6 +139,11 @@ def _card(splits: Splits, run: Run, threshold: Threshold, test: Evaluation) -> M
         "metrics": finite(test.to_dict()),
         "versions": versions_of("rankreg", "torch", "numpy", "pandas", "pillow", "safetensors"),
     }
+
+
+def _with_units(scores: Scores) -> Scores:
+    """Units that are named, also where every sample is one of its own."""
+    return scores if scores.units is not None else replace(scores, units=np.arange(len(scores)))
 
 
 def _counted(part: Samples) -> dict[str, int]:

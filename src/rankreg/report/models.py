@@ -42,8 +42,8 @@ class Model:
 
     @classmethod
     def of(cls, name: str, scores: Scores, **more: Any) -> "Model":
-        """From `Scores`; more: details, image, source, units."""
-        return cls(name, scores.labels, scores.values, scores.ids, **more)
+        """From `Scores` with their units; more: details, image, source."""
+        return cls(name, scores.labels, scores.values, scores.ids, units=scores.units, **more)
 
     @cached_property
     def sample(self) -> Sample:

@@ -157,7 +157,8 @@ def test_copies_that_nobody_named_are_found_by_the_network_s_classifier(monkeypa
     scorer_is_the_first_column(monkeypatch)
     setting, missed, blind = SETTINGS["copied 5 times"], 0, 0
     for seed, (values, labels, _) in enumerate(draws(setting, 3)):
-        X, settings = values[:, None], {"target_tpr": 0.95, "calibration_size": 0.7, "random_state": seed}
+        X = values[:, None]
+        settings: dict[str, Any] = {"target_tpr": 0.95, "calibration_size": 0.7, "random_state": seed}
         found = RankRegClassifier(**settings).fit(X, labels)
         assert found.certificate_ is not None
         assert found.certificate_.units == 0.7 * setting.units
