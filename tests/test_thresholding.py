@@ -124,6 +124,21 @@ def test_a_fitted_classifier_is_left_as_it_is_and_all_rows_certify(frozen: bool)
         CertifiedThresholdClassifier(wrapped, prefit=not frozen).fit(X, y + 1)
 
 
+def test_a_fitted_classifier_that_is_not_frozen_is_fitted_anew_and_a_warning_names_the_way_to_keep_it() -> None:
+    X, y = noisy()
+    inner = LogisticRegression().fit(X[:100], y[:100])
+    before = inner.coef_.copy()
+    with pytest.warns(UserWarning, match="FrozenEstimator"):
+        model = CertifiedThresholdClassifier(inner, tpr=0.9, random_state=0).fit(X[1000:], y[1000:])
+    np.testing.assert_array_equal(inner.coef_, before)
+    assert not np.allclose(model.estimator_.coef_, before)
+    assert model.certificate_.positives == -(-np.count_nonzero(y[1000:]) // 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CertifiedThresholdClassifier(LogisticRegression(), tpr=0.9, random_state=0).fit(X, y)
+        CertifiedThresholdClassifier(FrozenEstimator(inner), tpr=0.9).fit(X[1000:], y[1000:])
+
+
 def test_the_first_word_of_the_alphabet_can_be_the_critical_class() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     words = np.where(y == 0, "malignant", "benign")

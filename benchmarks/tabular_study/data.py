@@ -87,14 +87,16 @@ def load(name: str, folder: Path = SHARED) -> RareTable:
 
 def halves(table: RareTable, seed: int) -> tuple[Fold, Fold]:
     """Two stratified halves, each tested by a model of the other; no group is in both."""
-    parts = stratified_parts(table.labels, table.groups, {"train": 0.5, "test": 0.5}, seed=seed)
+    shares = {"train": 0.5, "test": 0.5}
+    parts = stratified_parts(table.labels, table.groups, shares, seed=seed, largest_first=True)  # as recorded
     one, other = parts["train"], parts["test"]
     return _fold(table, one, other), _fold(table, other, one)
 
 
 def inner(fold: Fold, seed: int) -> Fold:
     """A training half cut again, two thirds to one: for choices that must not see the test half."""
-    parts = stratified_parts(fold.train_labels, fold.train_groups, {"train": 2 / 3, "validation": 1 / 3}, seed=seed)
+    shares = {"train": 2 / 3, "validation": 1 / 3}
+    parts = stratified_parts(fold.train_labels, fold.train_groups, shares, seed=seed, largest_first=True)
     train, validation = parts["train"], parts["validation"]
     return Fold(
         fold.train_inputs[train],

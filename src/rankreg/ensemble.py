@@ -41,7 +41,7 @@ def mean_scores(members: Mapping[str, Scores]) -> Scores:
     for name, scores in others:
         _check_same_samples(first_name, first, name, scores)
     total = np.mean([scores.values for scores in members.values()], axis=0, dtype=np.float64)
-    return Scores(first.ids, first.labels, total.astype(first.values.dtype))
+    return Scores(first.ids, first.labels, total.astype(first.values.dtype), first.units)
 
 
 def read_ensemble(runs: Mapping[str, Path], part: str) -> Scores:

@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """One row per sample: values are raw scores (N,), higher = more critical, or logits (N, K)."""
+    """One row per sample: values are raw scores (N,), higher = more critical, or logits (N, K).
+
+    units: a number per sample, the same for samples that are not independent of each other; None: all are.
+    """
 
     ids: NDArray[Any]
     labels: NDArray[np.int64]
     values: NDArray[np.floating]
+    units: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if not (self.ids.shape == self.labels.shape == self.values.shape[:1]) or self.values.ndim not in (1, 2):
@@ -24,16 +28,20 @@ class Scores:
                 f"expected ids (N,), labels (N,) and values (N,) or (N, K), got shapes {self.ids.shape},"
                 f" {self.labels.shape} and {self.values.shape}"
             )
+        if self.units is not None and self.units.shape != self.ids.shape:
+            raise ValueError(f"expected one unit per sample, shape {self.ids.shape}, got {self.units.shape}")
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def save(self, path: Path) -> None:
         """Write an .npz file: whole, or not at all."""
+        arrays: dict[str, Any] = {"ids": self.ids, "labels": self.labels, "values": self.values}
+        arrays |= {} if self.units is None else {"units": self.units}
         unfinished = path.with_name(path.name + ".unfinished")
         try:
             with unfinished.open("wb") as file:
-                np.savez_compressed(file, ids=self.ids, labels=self.labels, values=self.values)
+                np.savez_compressed(file, **arrays)
                 file.flush()
                 os.fsync(file.fileno())
             unfinished.replace(path)
@@ -45,7 +53,7 @@ class Scores:
         """Read what `save` wrote; nothing in the file is executed."""
         try:
             with np.load(path, allow_pickle=False) as file:
-                return cls(file["ids"], file["labels"], file["values"])
+                return cls(file["ids"], file["labels"], file["values"], file.get("units"))
         except (ValueError, KeyError, EOFError, OSError) as error:
             if isinstance(error, FileNotFoundError):
                 raise
@@ -53,9 +61,11 @@ class Scores:
 
 
 def joined(parts: Sequence[Scores]) -> Scores:
-    """Several parts as one."""
+    """Several parts of one data set as one; units are kept where all parts have them."""
+    units = [part.units for part in parts if part.units is not None]
     return Scores(
         np.concatenate([part.ids for part in parts]),
         np.concatenate([part.labels for part in parts]),
         np.concatenate([part.values for part in parts]),
+        np.concatenate(units) if len(units) == len(parts) else None,
     )

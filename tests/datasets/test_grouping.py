@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankreg.datasets._grouping import FEWEST, SHARES, apportion, check_both_classes, stratified_parts
+from rankreg.datasets._grouping import FEWEST, SHARES, apportion, check_both_classes, linked, stratified_parts
 
 seeds = st.integers(0, 2**32)
 
@@ -45,6 +45,28 @@ def test_patients_with_several_positives_spread_in_proportion(seed: int) -> None
     for rows, share in zip(parts.values(), (0.7, 0.1, 0.2), strict=True):
         assert abs(labels[rows].sum() - share * total) <= 2
         assert abs(len(rows) - share * 4000) < 40
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 20])
+def test_a_groups_chance_of_a_part_does_not_depend_on_its_size(size: int) -> None:
+    """Otherwise the calibration part would hold small groups only, and certify nothing about large ones. The share
+    of groups of a size that go to a part is a mean of 400 cuts: its standard error is below 0.012."""
+    sizes = np.repeat([1, 2, 5, 20], [60, 30, 12, 4])
+    groups = np.repeat(np.arange(len(sizes)), sizes)
+    found = dict.fromkeys(SHARES, 0.0)
+    for seed in range(400):
+        for name, rows in stratified_parts(np.ones(len(groups), dtype=np.int64), groups, SHARES, seed=seed).items():
+            found[name] += float(np.mean(np.isin(np.flatnonzero(sizes == size), groups[rows]))) / 400
+    assert found == pytest.approx(SHARES, abs=0.04)
+    first = stratified_parts(np.ones(len(groups), dtype=np.int64), groups, SHARES, seed=0, largest_first=True)
+    assert (sizes[groups[first["calibration"]]] < 20).all()  # what the older rule does
+
+
+def test_samples_that_share_any_code_are_linked() -> None:
+    copies, patients = np.array([0, 1, 0, 2, 3, 4]), np.array([7, 7, 8, 9, 9, 1])
+    found = linked(copies, patients)
+    np.testing.assert_array_equal(found[:, None] == found, np.equal.outer([0, 0, 0, 1, 1, 2], [0, 0, 0, 1, 1, 2]))
+    np.testing.assert_array_equal(linked(copies), copies)
 
 
 def test_another_seed_gives_another_split_and_the_same_seed_the_same() -> None:

@@ -68,7 +68,7 @@ def test_patients_stay_in_one_part(shared_data: Path) -> None:
     assert sum(map(len, homes)) == 2056
     names = TablePreprocessor.from_dict(splits.preprocessing).feature_names
     assert {name.split(" ")[0] for name in names} == {"sex", "age_approx", "anatom_site_general_challenge"}
-    with pytest.raises(ValueError, match=r"groups and equal rows stay together: .*keep_copies_together=False"):
+    with pytest.raises(ValueError, match=r"groups and copies stay together: .*keep_copies_together=False"):
         table(path, **options)
 
 

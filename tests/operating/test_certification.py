@@ -99,6 +99,7 @@ def test_every_number_of_a_point_by_counting(rows: list[tuple[bool, int]], tpr: 
         assert alarm == pytest.approx(1)
     else:
         assert point.npv == pytest.approx(0.9 * (1 - point.fpr) / (1 - alarm))
+    assert point.ppv_at_least is not None
     assert point.ppv_at_least <= point.ppv + 1e-12 or point.recall < tpr
     assert point.fpr_at_most >= point.fpr
 

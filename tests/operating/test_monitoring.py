@@ -1,5 +1,7 @@
 """The monitor: false alarms over long streams, early alarms when recall falls, and its formula written out."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -97,7 +99,7 @@ def test_seldom_verified_misses_weigh_more() -> None:
         ({"threshold": 0.0, "tpr": 1.0}, "tpr must lie strictly"),
     ],
 )
-def test_bad_settings_are_refused(settings: dict[str, float], message: str) -> None:
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         monitor([1.0, 2.0], **settings)
 

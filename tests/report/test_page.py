@@ -185,7 +185,7 @@ def test_models_are_matched_by_id_or_refused() -> None:
     ids, order = np.arange(500).astype(str), np.random.default_rng(0).permutation(500)
     first = Model.of("a", Scores(ids, model.labels, model.scores))
     same = Model.of("b", Scores(ids[order], model.labels[order], model.scores[order]))
-    assert "By FPR at 98 % TPR, no difference shown" in Tags(render([first, same])).text
+    assert "By FPR at 98 % TPR, a and b are equal" in Tags(render([first, same])).text
     for other, message in (
         (Model.of("b", Scores(ids[1:], model.labels[1:], model.scores[1:])), "a and b: the two models were not"),
         (made_model("b", 200, 301), "500 and 501 samples"),

@@ -81,7 +81,6 @@ def test_a_checkpoint_from_before_losses_were_compared_goes_on(
     rows: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = TrainConfig(epochs=4)
-    train(rows, config, tmp_path / "whole")
     end_epoch = Training.end_epoch
 
     def stop(training: Training) -> dict[str, Any]:

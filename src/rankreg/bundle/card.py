@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, 
 
 from rankreg.bundle.inputs import TableInputs, read_inputs
 from rankreg.models import MLPShape, ModelShape, ResNetShape
+from rankreg.operating import Per
 
 FORMAT_VERSION = 1
 MOST_LAYERS = 64
@@ -30,8 +31,10 @@ class Threshold(_Part):
     """Alarm when score ≥ value.
 
     certified: with `confidence` the recall on new positives is at least `tpr`; `certificate` is the operating point
-    on the calibration part. Otherwise the value is the empirical one, and `highest_tpr` and `positives_needed` say
-    what the calibration part could have certified, and what it would have taken.
+    on the calibration part. per: whether that is the recall of rows, or of units with at least one alarm.
+    units: how many independent units the calibration positives belong to; None if every row counts as independent.
+    Without a certificate the value is the empirical one. Then `highest_tpr` says what the calibration part could
+    have certified, and `positives_needed`, or `units_needed` where there are units, what it would have taken.
     """
 
     value: FiniteFloat
@@ -39,9 +42,17 @@ class Threshold(_Part):
     confidence: Share
     certified: bool
     calibration_positives: NonNegativeInt
+    units: PositiveInt | None = None
+    per: Per = "row"
     certificate: dict[str, Any] | None = None
     highest_tpr: float | None = None
     positives_needed: PositiveInt | None = None
+    units_needed: PositiveInt | None = None
+
+    @property
+    def positives(self) -> int:
+        """Those of the calibration part."""
+        return self.calibration_positives
 
     @model_validator(mode="after")
     def _says_why(self) -> "Threshold":

@@ -8,8 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankreg._files import write_whole
-from rankreg.metrics import check_binary
-from rankreg.operating import Interval, Record, auc_interval, fpr_at_tpr_interval, lower_bound, upper_bound
+from rankreg.metrics import Bools, check_binary
+from rankreg.operating import (
+    Interval,
+    Record,
+    UnitSizes,
+    auc_interval,
+    fpr_at_tpr_interval,
+    lower_bound,
+    upper_bound,
+)
+from rankreg.operating.exact import Trials, rows_of
+from rankreg.operating.units import unit_codes
 from rankreg.scores import Scores
 
 TPRS = (0.98, 0.95, 0.90)
@@ -20,7 +30,9 @@ class Evaluation(Record):
     """What alarms at score ≥ threshold come to, every share with its interval.
 
     recall, fpr, alarms, precision: shares of the positives, negatives, samples and alarms; precision is None
-    without alarms. fpr_at_tpr: by the TPR in percent, at these samples' own thresholds.
+    without alarms. fpr_at_tpr: by the TPR in percent, at these samples' own thresholds. units: how many
+    independent units the positives belong to, and recall_of_units the share of them with an alarm on at least one
+    positive; None if every sample counts as independent.
     """
 
     threshold: float
@@ -32,6 +44,8 @@ class Evaluation(Record):
     precision: Interval | None
     auc: Interval
     fpr_at_tpr: dict[str, Interval]
+    units: int | None = None
+    recall_of_units: Interval | None = None
 
 
 def evaluate_scores(
@@ -41,32 +55,45 @@ def evaluate_scores(
     threshold: float,
     confidence: float = 0.95,
     tprs: Sequence[float] = TPRS,
+    units: ArrayLike | None = None,
 ) -> Evaluation:
-    """Recall, FPR, alarms and precision at the threshold, AUC, and FPR at TPRs, with two-sided intervals."""
+    """Recall, FPR, alarms and precision at the threshold, AUC, and FPR at TPRs, with two-sided intervals.
+
+    units: one value per sample, the same for samples that are not independent of each other, e.g. of one patient.
+    """
     positive, scores = check_binary(y_true, y_score)
-    total, others = int(np.count_nonzero(positive)), int(np.count_nonzero(~positive))
+    codes = None if units is None else unit_codes(units, len(scores))
     alarm = scores >= threshold
-    caught, false = int(np.count_nonzero(alarm & positive)), int(np.count_nonzero(alarm & ~positive))
+
+    def share_of(hits: Bools, among: Bools) -> Interval:
+        trials = int(np.count_nonzero(among)) if codes is None else UnitSizes.of(np.bincount(codes[among]))
+        return share_interval(int(np.count_nonzero(hits & among)), trials, confidence)
+
+    caught = None if codes is None else len(np.unique(codes[alarm & positive]))
+    in_all = None if codes is None else len(np.unique(codes[positive]))
     return Evaluation(
         threshold=threshold,
-        positives=total,
-        negatives=others,
-        recall=share_interval(caught, total, confidence),
-        fpr=share_interval(false, others, confidence),
-        alarms=share_interval(caught + false, total + others, confidence),
-        precision=share_interval(caught, caught + false, confidence) if caught + false else None,
+        positives=int(np.count_nonzero(positive)),
+        negatives=int(np.count_nonzero(~positive)),
+        recall=share_of(alarm, positive),
+        fpr=share_of(alarm, ~positive),
+        alarms=share_of(alarm, np.ones_like(alarm)),
+        precision=share_of(positive, alarm) if alarm.any() else None,
         auc=auc_interval(positive, scores, confidence=confidence),
         fpr_at_tpr={
-            f"{100 * tpr:g}": fpr_at_tpr_interval(positive, scores, tpr=tpr, confidence=confidence) for tpr in tprs
+            f"{100 * tpr:g}": fpr_at_tpr_interval(positive, scores, tpr=tpr, confidence=confidence, units=codes)
+            for tpr in tprs
         },
+        units=in_all,
+        recall_of_units=None if caught is None or in_all is None else share_interval(caught, in_all, confidence),
     )
 
 
-def share_interval(successes: int, trials: int, confidence: float) -> Interval:
-    """A share with its two-sided Clopper–Pearson interval."""
+def share_interval(successes: int, trials: Trials, confidence: float) -> Interval:
+    """A share with its two-sided interval: Clopper–Pearson, or over units that are given by their sizes."""
     each_side = (1 + confidence) / 2
     return Interval(
-        successes / trials,
+        successes / rows_of(trials),
         lower_bound(successes, trials, each_side),
         upper_bound(successes, trials, each_side),
         confidence,
@@ -74,8 +101,10 @@ def share_interval(successes: int, trials: int, confidence: float) -> Interval:
 
 
 def write_scores(path: Path, scores: Scores) -> None:
-    """A CSV file with id, label and score, which `rankreg certify`, `compare` and `report` read."""
+    """A CSV file with id, label, score and, where samples share them, unit, for `rankreg certify` and its like."""
     import pandas as pd
 
     table = pd.DataFrame({"id": scores.ids, "label": scores.labels, "score": scores.values})
+    if scores.units is not None:
+        table["unit"] = scores.units
     write_whole(path, table.to_csv(index=False).encode())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -20,6 +20,18 @@ Positive = Annotated[
     str | None, typer.Option(help="The label of the critical class; every other label is negative.")
 ]
 Separator = Annotated[str, typer.Option(help="What separates the columns of a CSV file: ',', ';', tab.")]
+Unit = Annotated[
+    str | None,
+    typer.Option(help="Column of independent units, e.g. patients: rows of one unit are not independent."),
+]
+Per = Annotated[
+    Literal["row", "unit"],
+    typer.Option(help="Whose recall is promised: that of rows, or of units with at least one alarm."),
+]
+DeployedPer = Annotated[
+    Literal["row", "unit"] | None,
+    typer.Option(help="Whose recall was promised, that of rows or of units; row or that of --point."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 File = Annotated[Path, typer.Argument(help="CSV (may be compressed) or Parquet file.", show_default=False)]
 Threshold = Annotated[float | None, typer.Option(help="The deployed threshold.")]
@@ -41,6 +53,8 @@ def certify(
     ] = None,
     confidence: Confidence = 0.95,
     group: Annotated[str | None, typer.Option(help="Column of groups: the recall is guaranteed in each.")] = None,
+    unit: Unit = None,
+    per: Per = "row",
     prevalence: Prevalence = None,
     positive: Positive = None,
     cost_miss: Annotated[
@@ -58,9 +72,15 @@ def certify(
         raise ValueError("--cost-miss and --cost-alarm belong together: give both")
     if sum([group is not None, len(targets) > 1, cost_miss is not None]) > 1:
         raise ValueError("--group, several --tpr and costs cannot be combined: run certify once for each")
-    rows = _read(file, desk.Columns(score, label, positive, group=group, separator=separator))
+    check_per(per, unit)
+    rows = _read(file, desk.Columns(score, label, positive, group=group, unit=unit, separator=separator))
     labels = rows.labelled()
-    settings: dict[str, Any] = {"confidence": confidence, "prevalence": prevalence}
+    settings: dict[str, Any] = {
+        "confidence": confidence,
+        "prevalence": prevalence,
+        "units": rows.units,
+        "per": per,
+    }
     if rows.groups is not None:
         by_group = operating.certify_groups(
             labels, rows.scores, rows.groups, tpr=targets[0], names=rows.group_names, **settings
@@ -93,6 +113,7 @@ def compare(
     ] = None,
     tpr: Tpr = 0.98,
     confidence: Confidence = 0.95,
+    unit: Unit = None,
     positive: Positive = None,
     draws: Annotated[int, typer.Option(help="Bootstrap draws.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
@@ -102,7 +123,7 @@ def compare(
     """Whether one model raises fewer false alarms than another on the same samples."""
     from rankreg import desk, operating
 
-    first = _read(a, desk.Columns(score, label, positive, id=id_column, separator=separator))
+    first = _read(a, desk.Columns(score, label, positive, id=id_column, unit=unit, separator=separator))
     second = _read(b, desk.Columns(score_b or score, label, positive, id=id_column, separator=separator))
     if id_column is None and len(first.scores) != len(second.scores):
         raise ValueError(
@@ -115,7 +136,16 @@ def compare(
             " name the column of sample ids with --id"
         )
     labels, scores_a, scores_b = operating.paired(first.identified(), second.identified())
-    found = operating.compare(labels, scores_a, scores_b, tpr=tpr, confidence=confidence, draws=draws, seed=seed)
+    found = operating.compare(
+        labels,
+        scores_a,
+        scores_b,
+        tpr=tpr,
+        confidence=confidence,
+        draws=draws,
+        seed=seed,
+        units=first.units,
+    )
     same = a.name == b.name
     names = (score, score_b) if same and score_b else ("a", "b") if same else (a.name, b.name)
     _show(found, as_json, desk.comparison_lines(found, names), first)
@@ -128,6 +158,8 @@ def monitor(
     point: Point = None,
     tpr: Annotated[float | None, typer.Option(help="The recall promised; 0.98 or that of --point.")] = None,
     level: Annotated[float, typer.Option(help="Chance of ever raising a false alarm.")] = 0.05,
+    unit: Unit = None,
+    per: DeployedPer = None,
     label: Annotated[
         str | None, typer.Option(help="Column of labels; without it every row is a confirmed positive.")
     ] = None,
@@ -144,10 +176,21 @@ def monitor(
     """Whether the recall of a deployed threshold has fallen, from positives confirmed later; look at any time."""
     from rankreg import desk, operating
 
-    deployed, promised, _ = _deployed(threshold, point, tpr, None)
-    rows = _read(file, desk.Columns(score, label, positive, time=time, separator=separator))
-    scores = rows.scores if rows.labels is None else rows.scores[rows.labels == 1]
-    watch = operating.monitor(scores, threshold=deployed, tpr=promised, level=level, verified_below=verified_below)
+    deployed, promised, _, whose = _deployed(threshold, point, tpr, None, per, unit)
+    rows = _read(file, desk.Columns(score, label, positive, time=time, unit=unit, separator=separator))
+    scores, units = rows.scores, rows.units
+    if rows.labels is not None:
+        confirmed = rows.labels == 1
+        scores, units = scores[confirmed], None if units is None else units[confirmed]
+    watch = operating.monitor(
+        scores,
+        threshold=deployed,
+        tpr=promised,
+        level=level,
+        verified_below=verified_below,
+        units=units,
+        per=whose,
+    )
     _show(watch, as_json, desk.watch_lines(watch), rows)
 
 
@@ -159,6 +202,8 @@ def recertify(
     point: Point = None,
     tpr: Annotated[float | None, typer.Option(help="The recall promised; 0.98 or that of --point.")] = None,
     confidence: Annotated[float | None, typer.Option(help="How sure; 0.95 or that of --point.")] = None,
+    unit: Unit = None,
+    per: DeployedPer = None,
     prevalence: Prevalence = None,
     positive: Positive = None,
     separator: Separator = ",",
@@ -167,25 +212,52 @@ def recertify(
     """Whether a deployed threshold still holds on new labelled scores, and the threshold they certify."""
     from rankreg import desk, operating
 
-    deployed, promised, sure = _deployed(threshold, point, tpr, confidence)
-    rows = _read(file, desk.Columns(score, label, positive, separator=separator))
+    deployed, promised, sure, whose = _deployed(threshold, point, tpr, confidence, per, unit)
+    rows = _read(file, desk.Columns(score, label, positive, unit=unit, separator=separator))
     found = operating.recertify(
-        rows.labelled(), rows.scores, threshold=deployed, tpr=promised, confidence=sure, prevalence=prevalence
+        rows.labelled(),
+        rows.scores,
+        threshold=deployed,
+        tpr=promised,
+        confidence=sure,
+        prevalence=prevalence,
+        units=rows.units,
+        per=whose,
     )
     _show(found, as_json, desk.recertification_lines(found), rows)
 
 
 def _deployed(
-    threshold: float | None, point: Path | None, tpr: float | None, confidence: float | None
-) -> tuple[float, float, float]:
-    """Threshold, TPR and confidence in use, from the saved point or the options."""
+    threshold: float | None,
+    point: Path | None,
+    tpr: float | None,
+    confidence: float | None,
+    per: Literal["row", "unit"] | None,
+    unit: str | None,
+) -> tuple[float, float, float, Literal["row", "unit"]]:
+    """Threshold, TPR, confidence and whose recall is promised, from the saved point or the options."""
     from rankreg import desk
 
     if (threshold is None) == (point is None):
         raise ValueError("say which threshold is deployed: give either --threshold or --point")
-    saved = (threshold, 0.98, 0.95) if point is None else desk.saved_point(point)
-    assert saved[0] is not None
-    return saved[0], saved[1] if tpr is None else tpr, saved[2] if confidence is None else confidence
+    whose: Literal["row", "unit"] = "row"
+    promised, sure = 0.98, 0.95
+    if point is not None:
+        threshold, promised, sure, whose = desk.saved_point(point)
+    assert threshold is not None
+    check_per(per or whose, unit)
+    return (
+        threshold,
+        promised if tpr is None else tpr,
+        sure if confidence is None else confidence,
+        per or whose,
+    )
+
+
+def check_per(per: str, unit: str | None) -> None:
+    """A recall of units asks for the column that names them."""
+    if per == "unit" and unit is None:
+        raise ValueError("the recall promised is that of units: name their column with --unit, e.g. --unit patient")
 
 
 def _read(file: Path, columns: Any) -> Any:

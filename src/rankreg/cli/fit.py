@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +16,8 @@ BundleFolder = Annotated[
 Confidence = Annotated[float, typer.Option(help="How sure the guarantee or the intervals must be.")]
 TABLES, IMAGES, TRAINING = "Tables", "Images", "Training"
 CONFIG_HELP = "TOML file with any setting of the training, e.g. batch_size = 32; more keys in the README."
+PER_HELP = "Whose recall is promised: that of rows, or of units (groups, copies) with at least one alarm."
+GROUPS_HELP = "CSV file with columns file, group: images of one group, e.g. a patient, are not independent."
 WAIT = 10.0  # seconds for torchrun to end this process because the first one has failed too
 
 
@@ -27,6 +29,10 @@ def register(app: typer.Typer) -> None:
 
 def _table(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=TABLES, show_default=False)
+
+
+def _images(text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=IMAGES, show_default=False)
 
 
 def _training(text: str, *names: str) -> Any:
@@ -42,6 +48,7 @@ def fit(
     ] = None,
     tpr: Annotated[float, typer.Option(help="Share of the positives that must raise an alarm.")] = 0.98,
     confidence: Confidence = 0.95,
+    per: Annotated[Literal["row", "unit"], typer.Option(help=PER_HELP)] = "row",
     calibration: Annotated[float, typer.Option(help="Share of the data that certifies the threshold.")] = 0.15,
     loss: Annotated[str | None, _training("Base loss, e.g. bce, a-fl, w-bce (default: bce).")] = None,
     method: Annotated[str | None, _training("rankreg, buffer, alm or none (default: rankreg).")] = None,
@@ -49,15 +56,16 @@ def fit(
     epochs: Annotated[int | None, _training("How often every sample is seen (default: 40; images 30).")] = None,
     seed: Annotated[int | None, _training("Decides the parts and the training (default: 0).")] = None,
     config: Annotated[Path | None, _training(CONFIG_HELP)] = None,
-    group: Annotated[str | None, _table("Column whose equal values stay in one part, e.g. a patient.")] = None,
+    group: Annotated[
+        str | None, _table("Column of what rows belong to, e.g. a patient: such rows are not independent.")
+    ] = None,
     drop: Annotated[list[str] | None, _table("Column not to learn from; may be repeated.")] = None,
     categorical: Annotated[list[str] | None, _table("Column of numbers that are names; may be repeated.")] = None,
     id_column: Annotated[str | None, _table("Column that names the rows.", "--id")] = None,
     no_header: Annotated[bool, _table("No header line: columns are 0, 1, 2, …", "--no-header")] = False,
     split_copies: Annotated[bool, _table("Let equal rows go to different parts.", "--split-copies")] = False,
-    size: Annotated[
-        int | None, typer.Option(help="Side in pixels (default: 64).", rich_help_panel=IMAGES, show_default=False)
-    ] = None,
+    size: Annotated[int | None, _images("Side in pixels (default: 64).")] = None,
+    groups: Annotated[Path | None, _images(GROUPS_HELP)] = None,
 ) -> None:
     """Train on a table or a folder of images, choose a threshold that keeps the TPR, and say what it costs.
 
@@ -80,6 +88,7 @@ def fit(
             positive=positive,
             calibration=calibration,
             group=group,
+            groups=groups,
             drop=tuple(drop or ()),
             categorical=tuple(categorical or ()),
             id_column=id_column,
@@ -102,7 +111,7 @@ def fit(
         if not source.is_images:
             torch.set_num_threads(1)  # threads cost a table's small network more than they give
         try:
-            fitted = run_fit(splits, chosen, out, tpr=tpr, confidence=confidence)
+            fitted = run_fit(splits, chosen, out, tpr=tpr, confidence=confidence, per=per)
         except Interrupted as stopped:
             if _is_first():
                 typer.echo(f"rankreg: {stopped}", err=True)
@@ -138,16 +147,23 @@ def evaluate(
     """Measure a model on labelled data: recall and false alarms at its threshold, with intervals."""
     import json
 
-    from rankreg.bundle import evaluation_lines, load_bundle, write_scores
+    from rankreg.bundle import evaluation_lines, load_bundle, promise_lines, write_scores
     from rankreg.predict import evaluate as run_evaluate
 
-    found = run_evaluate(load_bundle(bundle), data, confidence=confidence)
+    model = load_bundle(bundle)
+    found = run_evaluate(model, data, confidence=confidence)
     if out is not None:
         write_scores(out, found.scores)
     if as_json:
         typer.echo(json.dumps(found.evaluation.to_dict(), indent=2))
     else:
-        show_lines(evaluation_lines(found.evaluation))
+        show_lines(
+            [
+                *promise_lines(model.card.threshold),
+                ("Measured", "on these data:"),
+                *evaluation_lines(found.evaluation),
+            ]
+        )
     _name_unreadable(len(found.unreadable), found.unreadable[:5])
 
 
@@ -157,14 +173,16 @@ def predict(
     out: Annotated[Path, typer.Option(help="CSV file to write: id, score, alarm, problem.", show_default=False)],
 ) -> None:
     """Score new data, row by row or image by image, whatever their number."""
-    from rankreg.bundle import load_bundle
+    from rankreg.bundle import load_bundle, promise_lines
     from rankreg.predict import predict as run_predict
 
     model = load_bundle(bundle)
     found = run_predict(model, data, out)
     threshold = model.card.threshold
     typer.echo(f"{found.out}: {found.samples:,} samples, {found.alarms:,} alarms (score ≥ {threshold.value:.6g})")
-    if not threshold.certified:
+    if threshold.certified:
+        show_lines(promise_lines(threshold))
+    else:
         typer.echo("The threshold is uncertified: no recall is guaranteed.", err=True)
     _name_unreadable(found.unreadable, found.examples)
 

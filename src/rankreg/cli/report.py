@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rankreg.cli.desk import Confidence, Label, Positive, Prevalence, Separator
+from rankreg.cli.desk import Confidence, Label, Per, Positive, Prevalence, Separator, Unit
 
 Files = Annotated[
     list[Path], typer.Argument(help="CSV (may be compressed) or Parquet files, one per model.", show_default=False)
@@ -29,6 +29,8 @@ def report(
         list[float] | None, typer.Option(help="Target TPR, 0.98 if not given; several: certified together.")
     ] = None,
     confidence: Confidence = 0.95,
+    unit: Unit = None,
+    per: Per = "row",
     prevalence: Prevalence = None,
     per_day: Annotated[float | None, typer.Option(help="Samples per day where the threshold is used.")] = None,
     id_column: Annotated[
@@ -50,7 +52,7 @@ def report(
 ) -> None:
     """One HTML page on a threshold: recall, false alarms and bounds, ROC, hardest samples, models compared."""
     from rankreg import desk
-    from rankreg.cli.desk import waiting
+    from rankreg.cli.desk import check_per, waiting
     from rankreg.report import Settings, write
 
     settings = Settings(
@@ -59,8 +61,10 @@ def report(
         prevalence=prevalence,
         per_day=per_day,
         title=title,
-        config={"label": label, "score": score, "positive": positive, "id": id_column},
+        config={"label": label, "score": score, "positive": positive, "id": id_column, "unit": unit},
+        per=per,
     )
+    check_per(per, unit)
     if images is not None and image is None and id_column is None:
         raise ValueError(
             "--images needs to know each sample's file: name the column with --image, or ids with --id"
@@ -76,7 +80,7 @@ def report(
     models = []
     for (file, column), model_name in zip(pairs, names, strict=True):
         with waiting(f"reading {file.name}"):
-            columns = desk.Columns(column, label, positive, id=id_column, separator=separator)
+            columns = desk.Columns(column, label, positive, id=id_column, unit=unit, separator=separator)
             rows = desk.read(file, columns)
         used = (column, label, id_column, image)
         models.append(_model(file, rows, model_name, show, used, image, images, columns.delimiter))
@@ -149,4 +153,5 @@ def _model(
         details=details,
         image=images_in(images or file.parent, pictures.__getitem__) if image or images else None,
         source={"file": file.name, "column": used[0] or "", "sha256": digest},
+        units=rows.units,
     )

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rankreg.cli.data import DataDir
-from rankreg.cli.fit import show_lines
+from rankreg.cli.fit import GROUPS_HELP, show_lines
 
 SHOWN = 10  # trials
 TABLES, IMAGES, NAMED, SEARCH = "Tables", "Images", "Data sets known by name", "Search"
@@ -72,6 +72,7 @@ def tune(
         bool, _option(TABLES, "Let equal rows go to different parts.", "--split-copies")
     ] = False,
     size: Annotated[int | None, _option(IMAGES, "Side in pixels (default: 64).")] = None,
+    groups: Annotated[Path | None, _option(IMAGES, GROUPS_HELP)] = None,
     ratio: Annotated[float | None, _option(NAMED, "Training negatives per positive.")] = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -103,6 +104,7 @@ def tune(
         positive=positive,
         calibration=calibration,
         group=group,
+        groups=groups,
         drop=tuple(drop or ()),
         categorical=tuple(categorical or ()),
         id_column=id_column,

@@ -16,7 +16,7 @@ from rankreg._names import look_up
 Indices = NDArray[np.int64]
 NoiseName = Literal["balanced", "literal"]
 
-PARTITION, DRAW, NOISE = 1, 2, 3  # what randomness is for: one seed gives independent streams
+PARTITION, DRAW, NOISE, GROUPS = 1, 2, 3, 4  # what randomness is for: one seed gives independent streams
 PARTITION_SEED = 0  # docs/decisions/0010
 
 

@@ -1,14 +1,24 @@
 """A folder of images, one folder per class."""
 
+import csv
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankreg._names import look_up
-from rankreg.datasets._grouping import SHARES, check_both_classes, check_parts, stratified_parts
+from rankreg.datasets._grouping import (
+    SHARES,
+    check_both_classes,
+    check_parts,
+    check_shares_kept,
+    distinct_or_none,
+    linked,
+    stratified_parts,
+)
 from rankreg.datasets.images import SUFFIXES, decode, image_size
 from rankreg.datasets.splits import Samples, Splits, image_preprocessing
 
@@ -21,13 +31,16 @@ def image_folder(
     seed: int = 0,
     member: int = 0,
     shares: Mapping[str, float] = SHARES,
+    groups: Path | str | None = None,
     cache: Path | str | None = None,
 ) -> Splits:
     """The images below `path`: folders `negative` and `positive`, or one per class, `positive` the critical one.
 
-    Ids are paths relative to `path`. Images are squeezed to `size`; those of equal bytes stay in one part; parts
-    are stratified by class and cut by `seed`; another `member` of an ensemble gets other training and validation
-    images, the rest alike. With `cache`, a folder, decoded images are kept there instead of in memory.
+    Ids are paths relative to `path`. Images are squeezed to `size`. groups: a CSV file with the columns file (as in
+    the ids) and group, e.g. a patient, a row per image. Images of one group stay in one part and are one unit, and
+    so are images of equal bytes. Parts are stratified by class and cut by `seed`; another `member` of an ensemble
+    gets other training and validation images, the rest alike. With `cache`, a folder, decoded images are kept there
+    instead of in memory.
     """
     home, sides = Path(path), image_size(size)
     kinds = class_folders(home)
@@ -38,17 +51,58 @@ def image_folder(
     labels = (classes == kinds.index(critical)).astype(np.int64)
     check_both_classes(labels, shares, ("negative", "positive"))
 
-    copies = np.asarray([_digest(image) for image in paths])
-    parts = stratified_parts(classes, copies, shares, seed=seed, member=member)
-    check_parts(labels, parts, "too many images are copies of each other")
+    units = np.unique([_digest(image) for image in paths], return_inverse=True)[1].astype(np.int64)
+    hint = "too many images are copies of each other"
+    if groups is not None:
+        units = linked(units, read_groups(Path(groups), ids.tolist()))
+        hint = f"groups of {groups} are too large or too few: use more images, or try another seed"
+    parts = stratified_parts(classes, units, shares, seed=seed, member=member)
+    check_shares_kept(parts, shares, hint)
+    check_parts(labels, parts, hint)
     images = decode(paths, ids.tolist(), sides, cache=Path(cache) if cache is not None else None)
     others = [kind for kind in kinds if kind != critical]
+    shared = distinct_or_none(units)
     return Splits(
         name=home.resolve().name,
-        parts={name: Samples(images, rows, labels[rows], ids[rows]) for name, rows in parts.items()},
+        parts={
+            name: Samples(images, rows, labels[rows], ids[rows], None if shared is None else shared[rows])
+            for name, rows in parts.items()
+        },
         classes=(others[0] if len(others) == 1 else "other", critical),
         preprocessing=image_preprocessing(sides),
     )
+
+
+def read_groups(path: Path, ids: Sequence[str]) -> NDArray[np.int64]:
+    """The group of each image as a number, from a CSV file that names every image once and no other file."""
+    places, group_of = {name: place for place, name in enumerate(ids)}, [""] * len(ids)
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file)
+            if not {"file", "group"} <= set(rows.fieldnames or ()):
+                raise ValueError(
+                    f"its columns are {', '.join(rows.fieldnames or ()) or 'none'}: name two file and group"
+                )
+            for row in rows:
+                name, group = PurePosixPath(row["file"] or "").as_posix(), (row["group"] or "").strip()
+                if name not in places:
+                    raise ValueError(
+                        f"line {rows.line_num}: no image {name!r}; paths are relative to the image folder"
+                    )
+                if group_of[places[name]]:
+                    raise ValueError(f"line {rows.line_num}: {name!r} is there twice; give every image one group")
+                if not group:
+                    raise ValueError(f"line {rows.line_num}: the group of {name!r} is empty")
+                group_of[places[name]] = group
+    except (ValueError, csv.Error) as error:  # UnicodeDecodeError is a ValueError
+        raise ValueError(f"cannot use the groups in {path}: {error}") from error
+    missing = [name for name, group in zip(ids, group_of, strict=True) if not group]
+    if missing:
+        raise ValueError(
+            f"cannot use the groups in {path}: {len(missing)} of {len(ids)} images have none, for instance"
+            f" {missing[0]!r}; add a line for each"
+        )
+    return np.unique(group_of, return_inverse=True)[1].astype(np.int64)
 
 
 def list_images(folder: Path) -> list[Path]:

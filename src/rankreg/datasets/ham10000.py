@@ -71,17 +71,21 @@ def ham10000(
     if calibration:
         shares["calibration"] = calibration
     kinds = np.unique(found.diagnoses, return_inverse=True)[1]
-    parts = stratified_parts(kinds, found.lesions, shares, seed=partition_seed)
+    parts = stratified_parts(kinds, found.lesions, shares, seed=partition_seed, largest_first=True)  # as recorded
     check_parts(labels, parts, f"there are too few lesions of {critical!r}")
     if ratio is not None:
         train = parts["train"]
         negatives, positives = train[labels[train] == 0], train[labels[train] == 1]
         parts["train"] = np.sort(np.append(negatives, thin(positives, len(negatives), ratio, seed=seed)))
 
+    lesions = np.unique(found.lesions, return_inverse=True)[1].astype(np.int64)
     images = decode(found.sources, found.ids.tolist(), sides, cache=cache_folder(cache, place.parent))
     return Splits(
         name=f"ham10000-{critical}" + (f"-{ratio:g}" if ratio is not None else ""),
-        parts={name: Samples(images, rows, labels[rows], found.ids[rows]) for name, rows in parts.items()},
+        parts={
+            name: Samples(images, rows, labels[rows], found.ids[rows], lesions[rows])
+            for name, rows in parts.items()
+        },
         classes=("other", DIAGNOSES[critical]),
         preprocessing=image_preprocessing(sides),
     )

@@ -51,13 +51,15 @@ def melanoma(
         cache=cache_folder(cache, home),
     )
     labels = table["target"].to_numpy(dtype=np.int64)
-    patients = np.unique(table["patient_id"].to_numpy(dtype=str), return_inverse=True)[1]
+    patients = np.unique(table["patient_id"].to_numpy(dtype=str), return_inverse=True)[1].astype(np.int64)
     parts = stratified_parts(labels, patients, shares, seed=seed, member=member)
     check_parts(labels, parts, "too few patients have a melanoma")
     ids = np.asarray(names)
     return Splits(
         name="melanoma",
-        parts={name: Samples(images, rows, labels[rows], ids[rows]) for name, rows in parts.items()},
+        parts={
+            name: Samples(images, rows, labels[rows], ids[rows], patients[rows]) for name, rows in parts.items()
+        },
         classes=("benign", "malignant"),
         preprocessing=image_preprocessing(sides),
     )

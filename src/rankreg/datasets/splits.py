@@ -13,17 +13,22 @@ class Samples:
     """One part: rows of a source array (which may be a memory map), with a label and an id each.
 
     source: uint8 images (M, H, W, 3) or float32 rows (M, F), shared by all parts; rows: which of them are in this
-    part; labels: 0 / 1 with 1 critical, or class indices; ids: integers or strings that name the samples.
+    part; labels: 0 / 1 with 1 critical, or class indices; ids: integers or strings that name the samples. units: a
+    number per sample, the same for samples that are not independent of each other (copies, one patient's), over all
+    parts of the data set; None: every sample is a unit of its own.
     """
 
     source: NDArray[Any]
     rows: NDArray[np.int64]
     labels: NDArray[np.int64]
     ids: NDArray[Any]
+    units: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.rows) == len(self.labels) == len(self.ids):
             raise ValueError(f"{len(self.rows)} rows, {len(self.labels)} labels and {len(self.ids)} ids differ")
+        if self.units is not None and len(self.units) != len(self.rows):
+            raise ValueError(f"{len(self.rows)} rows and {len(self.units)} units differ")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -34,7 +39,8 @@ class Samples:
 
     def take(self, positions: NDArray[np.int64]) -> "Samples":
         """The samples at these positions, as a part of their own."""
-        return Samples(self.source, self.rows[positions], self.labels[positions], self.ids[positions])
+        units = None if self.units is None else self.units[positions]
+        return Samples(self.source, self.rows[positions], self.labels[positions], self.ids[positions], units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,11 +66,13 @@ class Splits:
     def join(self, *names: str) -> Samples:
         """Several parts as one, in this order."""
         parts = [self[name] for name in names]
+        units = [part.units for part in parts if part.units is not None]
         return Samples(
             parts[0].source,
             np.concatenate([part.rows for part in parts]),
             np.concatenate([part.labels for part in parts]),
             np.concatenate([part.ids for part in parts]),
+            np.concatenate(units) if units else None,
         )
 
 

@@ -9,7 +9,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg.datasets._grouping import SHARES, check_both_classes, check_parts, stratified_parts
+from rankreg.datasets._grouping import (
+    SHARES,
+    check_both_classes,
+    check_parts,
+    check_shares_kept,
+    distinct_or_none,
+    linked,
+    stratified_parts,
+)
 from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor, check_columns
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.datasets.table_files import read_table
@@ -34,9 +42,9 @@ def table(
     """Rows with a target column, in stratified parts; numbers are prepared by what the training part says.
 
     positive: the target value that is critical, all others being negative; needed unless the targets are 0 and 1.
-    group: rows of one group (a patient) stay in one part, and so do rows that are equal in all features, unless
-    keep_copies_together=False. Group and id columns are no features, nor is text of which no value occurs twice
-    ("unused" in the preprocessing). Without a header line, columns are "0", "1", …
+    group: rows of one group (a patient) stay in one part and are one unit, and so are rows that are equal in all
+    features, unless keep_copies_together=False. Group and id columns are no features, nor is text of which no value
+    occurs twice ("unused" in the preprocessing). Without a header line, columns are "0", "1", …
     seed cuts the parts; another member of an ensemble gets other training and validation rows, the rest alike.
     """
     rows = read_table(path, header=header, text=categorical)
@@ -60,8 +68,10 @@ def table(
                 f"column {group!r} is empty in {int(rows[group].isna().sum())} rows: every row needs one"
             )
         kept_together.append(pd.factorize(rows[group])[0])
-    parts = stratified_parts(labels, _linked(kept_together, len(rows)), shares, seed=seed, member=member)
-    _check_shares_kept(parts, shares, len(rows))
+    units = distinct_or_none(linked(*kept_together)) if kept_together else None
+    alone = np.arange(len(rows)) if units is None else units
+    parts = stratified_parts(labels, alone, shares, seed=seed, member=member)
+    check_shares_kept(parts, shares, COPIES_HINT)
     check_parts(labels, parts, COPIES_HINT)
 
     preprocessor = TablePreprocessor.fit(
@@ -71,7 +81,10 @@ def table(
     ids = _ids(rows[id_column]) if id_column is not None else np.arange(len(rows))
     return Splits(
         name=Path(path).name.split(".")[0],
-        parts={name: Samples(matrix, part, labels[part], ids[part]) for name, part in parts.items()},
+        parts={
+            name: Samples(matrix, part, labels[part], ids[part], None if units is None else units[part])
+            for name, part in parts.items()
+        },
         classes=(negative_name, positive_name),
         preprocessing={
             **replace(preprocessor, unused=(*preprocessor.unused, *names)).to_dict(),
@@ -85,7 +98,7 @@ def table(
 
 COPIES_HINT = (
     "if equal rows are no copies but chance, as where features have few values, pass keep_copies_together=False"
-    " (--split-copies)"
+    " (--split-copies); where groups are large, try another seed"
 )
 
 
@@ -160,32 +173,6 @@ def _check_target(rows: pd.DataFrame, target: str, header: bool) -> None:
 def _row_codes(features: pd.DataFrame) -> NDArray[np.int64]:
     """One number per distinct row; a hash that two rows happened to share would only keep them together."""
     return pd.factorize(pd.util.hash_pandas_object(features, index=False))[0]
-
-
-def _linked(codes: list[NDArray[np.int64]], rows: int) -> NDArray[np.int64]:
-    """One number per set of rows that are connected by a code they share."""
-    if not codes:
-        return np.arange(rows)
-    if len(codes) == 1:
-        return codes[0]
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    first, second = codes
-    nodes = int(first.max()) + 1
-    graph = coo_array((np.ones(rows), (first, second + nodes)), shape=(nodes + int(second.max()) + 1,) * 2)
-    return np.asarray(connected_components(graph, directed=False)[1], dtype=np.int64)[first]
-
-
-def _check_shares_kept(parts: Mapping[str, NDArray[np.int64]], shares: Mapping[str, float], rows: int) -> None:
-    """Large groups can make parts of quite other sizes than wanted."""
-    for name, share in shares.items():
-        wanted = share / sum(shares.values())
-        if rows >= 100 and abs(len(parts[name]) / rows - wanted) > 0.1:
-            raise ValueError(
-                f"the {name} part would get {len(parts[name]) / rows:.0%} of the rows instead of {wanted:.0%},"
-                f" since groups and equal rows stay together: {COPIES_HINT}"
-            )
 
 
 def _ids(column: pd.Series) -> NDArray[Any]:

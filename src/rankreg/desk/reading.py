@@ -45,11 +45,14 @@ class Columns:
     id: str | None = None
     group: str | None = None
     time: str | None = None
+    unit: str | None = None
     separator: str = ","
 
     def __post_init__(self) -> None:
         if self.label == self.score:
             raise ValueError(f"column {self.score!r} was named for both the label and the score: name one for each")
+        if self.unit is not None and self.unit in (self.label, self.score):
+            raise ValueError(f"column {self.unit!r} cannot name the units too: name e.g. the column of patients")
         if len(self.delimiter) != 1:
             raise ValueError(f"a separator is one character or tab, got {self.separator!r}")
 
@@ -60,7 +63,7 @@ class Columns:
 
     def wanted(self) -> list[str]:
         """The distinct columns to read."""
-        named = (self.score, self.label, self.id, self.group, self.time)
+        named = (self.score, self.label, self.id, self.group, self.time, self.unit)
         return list(dict.fromkeys(name for name in named if name is not None))
 
 
@@ -74,6 +77,7 @@ class Rows:
     groups: NDArray[np.integer] | None = None
     group_names: tuple[str, ...] = ()
     reading: Reading | None = None
+    units: NDArray[np.integer] | None = None
 
     def labelled(self) -> NDArray[np.int64]:
         """The labels, which must have been read."""
@@ -108,19 +112,31 @@ def read(path: Path, columns: Columns) -> Rows:
         None if labels is None else labels[order],
         None if ids is None else ids[order],
     )
-    if columns.group is None:
-        return Rows(scores, labels, ids, reading=reading)
-    _refuse_missing(table[columns.group], path, columns.group)
-    groups = table[columns.group].astype(str).astype("category")
-    names = tuple(groups.cat.categories)
-    return Rows(scores, labels, ids, groups.cat.codes.to_numpy()[order], names, reading)
+    groups, group_names = (None, ()) if columns.group is None else _named(table[columns.group], path)
+    units = None if columns.unit is None else _named(table[columns.unit], path)[0]
+    return Rows(
+        scores,
+        labels,
+        ids,
+        None if groups is None else groups[order],
+        group_names,
+        reading,
+        None if units is None else units[order],
+    )
+
+
+def _named(column: "pd.Series[Any]", path: Path) -> tuple[NDArray[np.integer], tuple[str, ...]]:
+    """A number for each row's value, and the values as text."""
+    _refuse_missing(column, path, str(column.name))
+    values = column.astype(str).astype("category")
+    return values.cat.codes.to_numpy(), tuple(values.cat.categories)
 
 
 def _read_csv(path: Path, columns: Columns) -> pd.DataFrame:
     try:
         _check_first_line(path, columns)
         _check_columns(path, columns, _header(path, columns.delimiter))
-        as_text = {name: str for name in (columns.id, columns.group) if name is not None}
+        as_text = {name: str for name in (columns.id, columns.group, columns.unit) if name is not None}
         missing = {name: [""] for name in columns.wanted()} | {columns.score: MISSING}
         table: pd.DataFrame = pd.read_csv(
             path,

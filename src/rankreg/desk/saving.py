@@ -5,14 +5,21 @@ import math
 from pathlib import Path
 from typing import Any
 
+from rankreg.operating import Per
 
-def saved_point(path: Path) -> tuple[float, float, float]:
-    """Threshold, TPR and confidence of an operating point that `certify --json` wrote."""
+PROMISES: dict[str, Per] = {"row": "row", "unit": "unit"}
+
+
+def saved_point(path: Path) -> tuple[float, float, float, Per]:
+    """Threshold, TPR, confidence and whose recall an operating point promises that `certify --json` wrote."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(content, dict) and "points" in content:
             raise ValueError(f"{path} holds several operating points: pass --threshold and --tpr of the one in use")
-        return float(content["threshold"]), float(content["tpr"]), float(content["confidence"])
+        per = content.get("per", "row")  # points once had no such field
+        if per not in PROMISES:
+            raise KeyError(per)
+        return float(content["threshold"]), float(content["tpr"]), float(content["confidence"]), PROMISES[per]
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not an operating point: write one with `rankreg certify … --json`") from error
 

@@ -13,6 +13,7 @@ from rankreg.operating import (
     Recertification,
     TargetPoints,
     Watch,
+    assumption,
     percent,
 )
 
@@ -51,13 +52,16 @@ def point_lines(point: OperatingPoint, where: str = "", advice: str = HOW_TO_GIV
     """
     sure, fpr_sure = percent(point.confidence), _sure(point.fpr_confidence)
     both_sure = _sure(max(0.0, point.confidence + point.fpr_confidence - 1))
-    missed = round((1 - point.recall) * point.positives)
-    rest = f"{missed:,} of {point.positives:,} positives score lower"
+    judged, what, where_judged = _judged(point)
+    rest = f"{round((1 - point.recall) * judged):,} of {judged:,} {what} score lower"
     prevalence = percent(point.prevalence) if point.prevalence_given else share(point.prevalence)
     source = "" if point.prevalence_given else f"; the prevalence of this file{advice}"
     lines = [
         ("Threshold", f"alarm when score ≥ {point.threshold!r}"),
-        ("Recall", f"at least {percent(point.tpr)}{where}, {sure} sure; here {share(point.recall)} ({rest})"),
+        (
+            "Recall",
+            f"at least {percent(point.tpr)}{where_judged}{where}, {sure} sure; here {share(point.recall)} ({rest})",
+        ),
         (
             "False alarms",
             f"{share(point.fpr)} of the negatives here, at most {share(point.fpr_at_most, up=True)}"
@@ -69,13 +73,10 @@ def point_lines(point: OperatingPoint, where: str = "", advice: str = HOW_TO_GIV
             f" at most {number(point.alarms_per_1000_at_most, up=True)},"
             f" at a prevalence of {prevalence}{source}",
         ),
-        (
-            "PPV",
-            f"{share(point.ppv)} of the alarms are real, at least {share(point.ppv_at_least, up=False)}"
-            f" ({both_sure} sure)",
-        ),
+        ("PPV", _ppv(point, both_sure)),
         ("NPV", _npv(point, both_sure)),
         ("Price", _price(point)),
+        ("Assumption", assumption(point)),
     ]
     if point.cost is not None:
         lines.insert(
@@ -94,7 +95,8 @@ def target_lines(found: TargetPoints) -> Lines:
     """Points for several TPRs, and that they hold together."""
     parts = "both" if len(found.points) == 2 else f"all {len(found.points)}"
     together = f"{parts} recalls hold together, {percent(found.confidence)} sure"
-    return [("Targets", together), *(line for point in found.points for line in [("", ""), *point_lines(point)])]
+    blocks = [point_lines(point) for point in found.points]  # each ends with the same assumption
+    return [("Targets", together), *(line for block in blocks for line in [("", ""), *block[:-1]]), blocks[0][-1]]
 
 
 def group_table(found: GroupPoints) -> list[tuple[str, ...]]:
@@ -102,11 +104,14 @@ def group_table(found: GroupPoints) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         ("group", "positives", "threshold", "recall", "FPR", "at most", "alarms per 1,000")
     ]
+    if found.everyone.units is not None:
+        rows = [(*rows[0][:2], "units", *rows[0][2:])]
     for name, point in [*found.points.items(), ("every group", found.everyone)]:
         rows.append(
             (
                 name,
                 f"{point.positives:,}",
+                *([] if point.units is None else [f"{point.units:,}"]),
                 repr(point.threshold),
                 share(point.recall),
                 share(point.fpr),
@@ -121,7 +126,11 @@ def comparison_lines(found: Comparison, names: tuple[str, str]) -> Lines:
     """Two models compared: a verdict each on false alarms and on AUC."""
     yardstick = f"FPR at {percent(found.tpr)} TPR"
     lines = [
-        ("Samples", f"{found.positives:,} positives and {found.negatives:,} negatives, scored by both models"),
+        (
+            "Samples",
+            f"{found.positives:,} positives{_of_units(found.units)} and {found.negatives:,} negatives,"
+            " scored by both models",
+        ),
         (yardstick, _difference(found.fpr, found.confidence, names)),
         ("", _verdict(found.fpr, found.confidence, names, yardstick, lower_wins=True)),
         ("AUC", _difference(found.auc, found.confidence, names)),
@@ -136,7 +145,8 @@ def watch_lines(watch: Watch) -> Lines:
         verdict = f"No alarm: nothing rules out a recall of {percent(watch.tpr)} yet"
     else:
         verdict = (
-            f"ALARM: the recall is below {percent(watch.tpr)}; known since confirmed positive {watch.alarm_at:,}"
+            f"ALARM: the recall is below {percent(watch.tpr)};"
+            f" known since {'confirmed positive' if watch.units is None else 'unit'} {watch.alarm_at:,}"
             f" (false with a chance of at most {percent(watch.level)})"
         )
     needed = number(1 / watch.level)
@@ -144,13 +154,15 @@ def watch_lines(watch: Watch) -> Lines:
         ("Verdict", verdict),
         (
             "Seen",
-            f"{watch.positives:,} confirmed positives, {watch.misses:,} below {watch.threshold!r}:"
+            f"{watch.positives:,} confirmed positives{_of_units(watch.units)},"
+            f" {watch.misses:,} {'units ' if watch.per == 'unit' else ''}below {watch.threshold!r}:"
             f" recall {share(watch.recall)}",
         ),
         (
             "Evidence",
             f"{number(watch.e_value)} now, {number(watch.largest_e_value)} at most; {needed} raises the alarm",
         ),
+        ("Assumption", assumption(watch)),
         ("Beware", watch.warning),
     ]
 
@@ -168,7 +180,11 @@ def recertification_lines(found: Recertification) -> Lines:
         ),
     ]
     if found.point is None:
-        return [*lines, ("New", f"not certified: {found.uncertified_because}")]
+        return [
+            *lines,
+            ("New", f"not certified: {found.uncertified_because}"),
+            ("Assumption", assumption(found)),
+        ]
     return [*lines, ("", ""), ("New", "these samples certify:"), *point_lines(found.point)]
 
 
@@ -197,10 +213,30 @@ def _sure(confidence: float) -> str:
     return percent(floor(10_000 * confidence + 1e-6) / 10_000)
 
 
+def _judged(point: OperatingPoint) -> tuple[int, str, str]:
+    """How many rows or units the recall counts, what they are called, and whose recall is promised."""
+    if point.per == "unit":
+        return point.units or 0, "units", " of units, by at least one alarm each"
+    return point.positives, "positives" + _of_units(point.units), ""
+
+
+def _of_units(units: int | None) -> str:
+    return "" if units is None else f" of {units:,} units"
+
+
+def _ppv(point: OperatingPoint, sure: str) -> str:
+    found = f"{share(point.ppv)} of the alarms are real"
+    if point.ppv_at_least is None:
+        return f"{found}, as observed"
+    return f"{found}, at least {share(point.ppv_at_least, up=False)} ({sure} sure)"
+
+
 def _npv(point: OperatingPoint, sure: str) -> str:
     if point.npv is None:
         return "undefined: every sample raises an alarm"
     missed = number(100_000 * (1 - point.npv))
+    if point.npv_at_least is None:
+        return f"{share(point.npv)} of the cleared are clear: {missed} missed per 100,000 cleared, as observed"
     bound = number(100_000 * (1 - point.npv_at_least), up=True)
     return (
         f"{share(point.npv)} of the cleared are clear: {missed} missed per 100,000 cleared, at most {bound}"
@@ -213,9 +249,10 @@ def _price(point: OperatingPoint) -> str:
     if usual.threshold == point.threshold:
         return "no price: the usual threshold is the same one"
     chance = ("at most " if usual.tied else "") + share(usual.shortfall_risk)
+    short = f"falls short of {percent(point.tpr)} with a chance of {chance}"
     return (
         f"{number(point.extra_alarms_per_1000)} more alarms per 1,000 than the usual threshold {usual.threshold!r},"
-        f" which falls short of {percent(point.tpr)} with a chance of {chance}"
+        f" which {short if usual.shortfall_risk < 1 else 'promises nothing'}"
     )
 
 
@@ -237,6 +274,8 @@ def _p(value: float) -> str:
 def _verdict(
     found: Difference, confidence: float, names: tuple[str, str], yardstick: str, *, lower_wins: bool
 ) -> str:
+    if found.low == found.high == 0:
+        return f"By {yardstick}, {names[0]} and {names[1]} are equal: they put the samples in the same order"
     if not found.significant(confidence):
         return f"By {yardstick}, no difference shown: {names[0]} may be better or worse by as much as the interval"
     first_wins = (found.difference < 0) == lower_wins

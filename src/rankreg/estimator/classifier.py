@@ -12,9 +12,10 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rankreg.estimator.fitting import Fit, fit_network
-from rankreg.estimator.inputs import checked, checked_weights
+from rankreg.estimator.inputs import checked, checked_units, checked_weights
 from rankreg.estimator.saving import load_classifier, save_classifier
 from rankreg.estimator.thresholds import USUAL, Chosen, certified, check_threshold, cross_validated, hold_out_for
+from rankreg.operating import Per
 from rankreg.regularizer import DEFAULT_REACH, DEFAULT_WEIGHT
 from rankreg.thresholding.labels import binary_target, positive_class
 
@@ -39,8 +40,13 @@ class RankRegClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     target_tpr: None predicts where the score reaches 0. Otherwise threshold="certified" holds `calibration_size` of
     each class out of training and certifies the threshold on it with that confidence (`certificate_`), or refuses
     with the number of positives needed; "cross-validated" takes the threshold of that recall on the scores of
-    `folds` held-out folds, which guarantees nothing. Rows must be independent: if several belong to one patient,
-    part them yourself and use `CertifiedThresholdClassifier(FrozenEstimator(model))`.
+    `folds` held-out folds, which guarantees nothing.
+
+    The certificate holds if new positives come like these and rows are independent of each other. Rows that are
+    not, such as several of one patient, get the same value in `fit(X, y, groups=…)`; equal rows count as one too,
+    unless keep_copies_together=False (for features of few values, where equal rows are chance). Such units are
+    never on both sides of a cut, and units are what counts. per: "row" promises the recall of rows, "unit" that of
+    units, each caught by at least one of its positive rows.
 
     Fitted: `classes_`, `pos_label_`, `threshold_` of `criticality`, `certificate_` or None, `network_`, `config_`,
     `history_` (a record per epoch), `n_iter_`, `best_epoch_`. The same random_state gives the same network on the
@@ -75,6 +81,8 @@ class RankRegClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         threshold: str = "certified",
         calibration_size: float = 0.25,
         folds: int = 5,
+        per: Per = "row",
+        keep_copies_together: bool = True,
         pos_label: Any = None,
         device: str = "auto",
         progress: bool | None = None,
@@ -105,36 +113,44 @@ class RankRegClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.threshold = threshold
         self.calibration_size = calibration_size
         self.folds = folds
+        self.per = per
+        self.keep_copies_together = keep_copies_together
         self.pos_label = pos_label
         self.device = device
         self.progress = progress
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Self:
         """Train on one part of the data, choose the epoch on another, certify on a third where that is asked for.
 
         sample_weight: multiplies each sample's base loss; only ratios count. The ranking term, the choice of the
-        epoch and the certificate take every sample alike, and leave those of weight 0 out.
+        epoch and the certificate take every sample alike, and leave those of weight 0 out. groups: one value per
+        row, the same for rows that are not independent of each other.
         """
         data = checked(self, X)
         target, classes = binary_target(y)
         check_consistent_length(data, target)
         weights = checked_weights(sample_weight, len(data))
+        units = checked_units(data, groups, copies=self.keep_copies_together)
         if weights is not None and not weights.all():
             data, (target, classes) = data[weights > 0], binary_target(target[weights > 0])
-            weights = weights[weights > 0]
+            units, weights = None if units is None else units[weights > 0], weights[weights > 0]
         promised = check_threshold(self)
         place = positive_class(classes, self.pos_label, must_be_named=promised is not None)
         labels = (target == classes[place]).astype(np.int64)
 
         random = check_random_state(self.random_state)
-        kept, held = hold_out_for(self, labels, random)
-        found = fit_network(self, data, labels, kept, weights=weights, random=random)
+        if units is None and self.per == "unit":
+            units = np.arange(len(data))  # every row is a unit
+        kept, held = hold_out_for(self, labels, units, random)
+        found = fit_network(self, data, labels, kept, weights=weights, units=units, random=random)
         chosen = USUAL
         if promised == "certified":
-            chosen = certified(self, found.scores(data[held]), labels[held])
+            chosen = certified(self, found.scores(data[held]), labels[held], None if units is None else units[held])
         elif promised == "cross-validated":
-            chosen = cross_validated(self, data, labels, weights, random)
+            chosen = cross_validated(self, data, labels, weights, units, random)
         self.classes_, self.pos_label_, self._place = classes, classes[place], place
         self._take(found, chosen)
         return self

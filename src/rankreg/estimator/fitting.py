@@ -11,7 +11,7 @@ from torch import nn
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.estimator.inputs import Images, Rows
 from rankreg.estimator.settings import train_config
-from rankreg.thresholding.parts import Places, check_share, hold_out
+from rankreg.thresholding.parts import Places, Units, check_share, hold_out
 from rankreg.train import DivergenceError, TrainConfig, score, train_in_memory
 from rankreg.train.randomness import borrowed_randomness, derived_seed
 
@@ -52,11 +52,18 @@ def fit_network(
     kept: Places,
     *,
     weights: NDArray[np.float64] | None,
+    units: Units,
     random: np.random.RandomState,
 ) -> Fit:
-    """Train on the rows at `kept`, a share of which chooses the epoch."""
+    """Train on the rows at `kept`, a share of which chooses the epoch.
+
+    No unit is on both sides of that cut, unless a class has too few units left for it: the choice promises nothing.
+    """
     share = check_share(estimator.validation_size, "validation_size")
-    train, validation = (kept[places] for places in hold_out(labels[kept] == 1, share, random))
+    own, positive = None if units is None else units[kept], labels[kept] == 1
+    if own is not None and min(len(np.unique(own[positive])), len(np.unique(own[~positive]))) < 2:
+        own = None
+    train, validation = (kept[places] for places in hold_out(positive, share, random, own))
     rows = data.ndim == 2
     inputs = Rows.of(data[train]) if rows else Images(data.shape[1], data.shape[2])
     source = inputs.prepared(data)

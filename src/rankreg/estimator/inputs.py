@@ -1,6 +1,7 @@
 # ruff: noqa: N803 - scikit-learn's name for the data is X
 """What comes in: rows of numbers, checked by scikit-learn and standardised, or images as they are."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,9 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 
+from rankreg.datasets._grouping import distinct_or_none, linked
 from rankreg.datasets.images import image_size
 from rankreg.datasets.preprocessing import NumericColumn, TablePreprocessor
 from rankreg.datasets.splits import image_preprocessing
+from rankreg.operating.units import unit_codes
 
 Floats = NDArray[np.float64]
 
@@ -83,6 +86,23 @@ def _checked_images(X: Any, known: Images | None) -> NDArray[np.uint8]:
             f" {known.height} x {known.width} as input."
         )
     return images
+
+
+def checked_units(data: NDArray[Any], groups: ArrayLike | None, *, copies: bool) -> NDArray[np.int64] | None:
+    """A number per row, the same for rows of one group and, with `copies`, for equal rows; None if all differ."""
+    codes = [_copies(data)] if copies else []
+    if groups is not None:
+        check_consistent_length(data, groups)
+        codes.append(unit_codes(groups, len(data)))
+    return distinct_or_none(linked(*codes)) if codes else None
+
+
+def _copies(data: NDArray[Any]) -> NDArray[np.int64]:
+    """A number per distinct row or image, in the order of their first appearance."""
+    rows = np.ascontiguousarray(data.reshape(len(data), -1) + data.dtype.type(0))  # -0.0 and 0.0 are equal
+    numbers: dict[bytes, int] = {}
+    digests = (hashlib.blake2b(row, digest_size=16).digest() for row in rows)
+    return np.asarray([numbers.setdefault(digest, len(numbers)) for digest in digests], dtype=np.int64)
 
 
 def checked_weights(sample_weight: ArrayLike | None, rows: int) -> Floats | None:

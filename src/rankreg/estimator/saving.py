@@ -13,15 +13,15 @@ from rankreg.bundle.inputs import ImageInputs, TableInputs, first_fault, read_in
 from rankreg.estimator.fitting import Fit
 from rankreg.estimator.inputs import Images, Rows
 from rankreg.estimator.thresholds import Chosen
-from rankreg.operating import OperatingPoint
+from rankreg.operating import OperatingPoint, Per
 from rankreg.train import TrainConfig
 
 Classifier = TypeVar("Classifier")
 Label = bool | int | float | str
 KINDS: dict[str, Any] = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64, "U": np.str_, "O": object}
 OWN = (
-    *("validation_size", "target_tpr", "confidence", "threshold", "calibration_size", "folds", "pos_label"),
-    "random_state",
+    *("validation_size", "target_tpr", "confidence", "threshold", "calibration_size", "folds", "per"),
+    *("keep_copies_together", "pos_label", "random_state"),
 )
 FROM_CONFIG = (
     *("loss", "method", "optimiser", "epochs", "batch_size", "learning_rate", "schedule", "augmentation"),
@@ -48,6 +48,8 @@ class Own(BaseModel):
     threshold: Literal["certified", "cross-validated"]
     calibration_size: Share
     folds: int
+    per: Per = "row"  # older bundles do not say
+    keep_copies_together: bool = True
     pos_label: Label | None
     random_state: int | None
 
@@ -145,6 +147,8 @@ def _threshold(model: Any, found: Fit, chosen: Chosen) -> Threshold:
         confidence=float(model.confidence),
         certified=chosen.point is not None,
         calibration_positives=0 if chosen.calibration is None else chosen.calibration["positives"],
+        units=None if chosen.point is None else chosen.point.units,
+        per=model.per,
         certificate=None if chosen.point is None else finite(chosen.point.to_dict()),
     )
 

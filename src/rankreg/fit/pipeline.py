@@ -1,7 +1,7 @@
 """Train, certify, test, save: each step once, in this order, from parts of the data that never meet."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,12 @@ import numpy as np
 from rankreg.bundle import Bundle, Evaluation, Threshold, evaluate_scores, save_bundle, write_scores
 from rankreg.bundle.card import finite, lowered, versions_of
 from rankreg.bundle.files import INNER
-from rankreg.datasets.splits import Splits
+from rankreg.datasets.splits import Samples, Splits
 from rankreg.distributed import join
 from rankreg.fit.reporting import write_report
-from rankreg.metrics import threshold_at_tpr
-from rankreg.operating import NotEnoughPositives, certify, positives_needed
+from rankreg.metrics import empirical_thresholds
+from rankreg.operating import NotEnoughPositives, Per, certify, positives_needed
+from rankreg.operating.points import Sample
 from rankreg.scores import Scores
 from rankreg.train import Run, TrainConfig, score, train
 from rankreg.train.folder import write_json
@@ -44,10 +45,15 @@ def fit(
     *,
     tpr: float = 0.98,
     confidence: float = 0.95,
+    per: Per = "row",
     progress: bool | None = None,
 ) -> Fitted | None:
     """Train in out/run, choose the threshold on the calibration part, look at the test part once, save out/bundle
     and out/report.html.
+
+    per: "row" promises that this share of new positives raises an alarm, "unit" that this share of new units with
+    positives does, on at least one of them. Units are the copies and groups of the data; those of the calibration
+    part are what counts for either promise.
 
     Started again with the same arguments it goes on where it stopped, and gives the same bundle; with another TPR
     or confidence a finished run is only certified anew. Too few positives for the guarantee leave the threshold
@@ -61,13 +67,16 @@ def fit(
         return None
     run.model.cpu()
     scores = {part: score(run.model, splits[part], precision="float32") for part in ("calibration", "test")}
-    threshold = choose_threshold(scores["calibration"], tpr=tpr, confidence=confidence)
+    if per == "unit":
+        scores = {part: _with_units(found) for part, found in scores.items()}
+    threshold = choose_threshold(scores["calibration"], tpr=tpr, confidence=confidence, per=per)
     test = evaluate_scores(
         scores["test"].labels,
         scores["test"].values,
         threshold=threshold.value,
         confidence=confidence,
         tprs=sorted({tpr, 0.98, 0.95, 0.90}, reverse=True),
+        units=scores["test"].units,
     )
     for part, values in scores.items():
         write_scores(home / f"{part}-scores.csv", values)
@@ -75,7 +84,7 @@ def fit(
     summary = {"threshold": threshold.model_dump(mode="json"), "test": test.to_dict(), "parts": bundle.card.parts}
     write_json(home / "summary.json", finite(summary))
     report = write_report(
-        home / "report.html", splits, scores["calibration"], run.config, tpr=tpr, confidence=confidence
+        home / "report.html", splits, scores["calibration"], run.config, tpr=tpr, confidence=confidence, per=per
     )
     return Fitted(home, bundle, test, len(run.history), run.best_epoch, report)
 
@@ -90,25 +99,32 @@ def check_request(out: Path, *, tpr: float, confidence: float) -> None:
             return
 
 
-def choose_threshold(calibration: Scores, *, tpr: float, confidence: float) -> Threshold:
-    """The certified threshold, or the empirical one marked as uncertified where positives are too few."""
-    labels, values = calibration.labels, calibration.values
-    known: dict[str, Any] = {
-        "tpr": tpr,
-        "confidence": confidence,
-        "calibration_positives": int(np.count_nonzero(labels == 1)),
-    }
+def choose_threshold(calibration: Scores, *, tpr: float, confidence: float, per: Per = "row") -> Threshold:
+    """The certified threshold, or the empirical one marked as uncertified where positives or units are too few."""
+    labels, values, units = calibration.labels, calibration.values, calibration.units
+    known: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
     try:
-        point = certify(labels, values, tpr=tpr, confidence=confidence)
+        point = certify(labels, values, tpr=tpr, confidence=confidence, units=units, per=per)
     except NotEnoughPositives as shortage:
+        judged = Sample.of(labels, values, units).judged(per)
         return Threshold(
-            value=lowered(threshold_at_tpr(labels, values, tpr)),
+            value=lowered(float(empirical_thresholds(judged.scores, np.array([tpr]))[0])),
             certified=False,
+            calibration_positives=int(np.count_nonzero(labels == 1)),
+            units=shortage.units,
             highest_tpr=shortage.highest_tpr,
-            positives_needed=shortage.needed,
+            positives_needed=shortage.needed if units is None else None,
+            units_needed=None if units is None else shortage.needed,
             **known,
         )
-    return Threshold(value=lowered(point.threshold), certified=True, certificate=finite(point.to_dict()), **known)
+    return Threshold(
+        value=lowered(point.threshold),
+        certified=True,
+        certificate=finite(point.to_dict()),
+        calibration_positives=point.positives,
+        units=point.units,
+        **known,
+    )
 
 
 def _card(splits: Splits, run: Run, threshold: Threshold, test: Evaluation) -> Mapping[str, Any]:
@@ -119,10 +135,19 @@ def _card(splits: Splits, run: Run, threshold: Threshold, test: Evaluation) -> M
         "classes": splits.classes,
         "threshold": threshold,
         "training": run.config.model_dump(mode="json") | {"best_epoch": run.best_epoch},
-        "parts": {
-            name: {"samples": len(part), "positives": int(np.count_nonzero(part.labels == 1))}
-            for name, part in splits.parts.items()
-        },
+        "parts": {name: _counted(part) for name, part in splits.parts.items()},
         "metrics": finite(test.to_dict()),
         "versions": versions_of("rankreg", "torch", "numpy", "pandas", "pillow", "safetensors"),
     }
+
+
+def _with_units(scores: Scores) -> Scores:
+    """Units that are named, also where every sample is one of its own."""
+    return scores if scores.units is not None else replace(scores, units=np.arange(len(scores)))
+
+
+def _counted(part: Samples) -> dict[str, int]:
+    """Samples, positives and, where samples share them, the units of the positives."""
+    positive = part.labels == 1
+    found = {"samples": len(part), "positives": int(np.count_nonzero(positive))}
+    return found if part.units is None else found | {"positive_units": len(np.unique(part.units[positive]))}

@@ -6,13 +6,14 @@ import numpy as np
 from PIL import Image
 
 from rankreg.datasets.splits import Samples, Splits
+from rankreg.operating import Per
 from rankreg.report import Model, Settings, write
 from rankreg.scores import Scores
 from rankreg.train import TrainConfig
 
 
 def write_report(
-    path: Path, splits: Splits, calibration: Scores, config: TrainConfig, *, tpr: float, confidence: float
+    path: Path, splits: Splits, calibration: Scores, config: TrainConfig, *, tpr: float, confidence: float, per: Per
 ) -> str:
     """Write the report; where it was put, or why there is none (a network that gives every sample one score)."""
     part = splits["calibration"]
@@ -21,6 +22,7 @@ def write_report(
     settings = Settings(
         tprs=(tpr,),
         confidence=confidence,
+        per=per,
         title=f"Operating point of {splits.name}",
         config=config.model_dump(mode="json", exclude_none=True),
     )

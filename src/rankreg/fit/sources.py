@@ -12,14 +12,21 @@ from rankreg.datasets.splits import Splits
 KEPT = SHARES["validation"] + SHARES["test"]
 MOST = round(1 - KEPT - 0.1, 9)  # the largest calibration share: a tenth at least is left to train on
 SIZE = 64
+HINTS = {  # what to use instead
+    "--target": "; name the critical class with --positive",
+    "--group": "; say which images belong together with --groups FILE.csv",
+    "--groups": "; name the column that says which rows belong together with --group",
+}
 
 
 @dataclass(frozen=True)
 class Source:
     """Where the data are and what is critical in them; options for tables are refused for images, and vice versa.
 
-    calibration: the share of samples that certify the threshold; the training part gets what it leaves. member:
-    another one deals training and validation samples anew, and leaves calibration and test parts as they are.
+    group: the column of a table, groups: the CSV file for a folder of images, that says which samples are one unit,
+    e.g. a patient. calibration: the share of samples that certify the threshold; the training part gets what it
+    leaves. member: another one deals training and validation samples anew, and leaves calibration and test parts as
+    they are.
     """
 
     path: Path
@@ -28,6 +35,7 @@ class Source:
     seed: int = 0
     calibration: float = SHARES["calibration"]
     group: str | None = None
+    groups: Path | None = None
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     id_column: str | None = None
@@ -62,9 +70,10 @@ def load_source(source: Source, cache: Path) -> Splits:
             seed=source.seed,
             member=source.member,
             shares=shares,
+            groups=source.groups,
             cache=cache,
         )
-    _refuse(source, "a table", {"--size": source.size is not None})
+    _refuse(source, "a table", {"--size": source.size is not None, "--groups": source.groups})
     if source.target is None:
         raise ValueError(f"{source.path.name} is a table: say which column is the target with --target COLUMN")
     return load(
@@ -108,5 +117,5 @@ def _table_options(source: Source) -> Mapping[str, Any]:
 def _refuse(source: Source, what: str, options: Mapping[str, Any]) -> None:
     given = [name for name, value in options.items() if value]
     if given:
-        hint = "; name the critical class with --positive" if given == ["--target"] else ""
+        hint = HINTS.get(given[0], "")
         raise ValueError(f"{source.path} is {what}, for which there is no {', '.join(given)}{hint}")

@@ -4,7 +4,7 @@ import math
 import shlex
 from collections.abc import Sequence
 
-from rankreg.bundle import Threshold, evaluation_lines
+from rankreg.bundle import Threshold, evaluation_lines, promise_lines
 from rankreg.bundle.words import Lines
 from rankreg.fit.pipeline import Fitted
 from rankreg.fit.sources import MOST
@@ -20,7 +20,7 @@ def summary_lines(fitted: Fitted) -> Lines:
         *_unused(card.preprocessing.get("unused", ())),
         ("Training", f"epoch {fitted.best_epoch + 1} of {fitted.epochs}, {_why_kept(fitted)}"),
         ("Threshold", f"alarm when score ≥ {threshold.value:.6g}"),
-        ("Recall", _promise(threshold)),
+        *promise_lines(threshold),
         *_price(threshold),
         *_advice(fitted),
         ("Measured", "once, on the test part, by which nothing was chosen:"),
@@ -43,20 +43,6 @@ def _unused(columns: Sequence[str]) -> Lines:
     return [("Not learned from", f"{', '.join(map(repr, columns))}: {why}; {what}")]
 
 
-def _promise(threshold: Threshold) -> str:
-    if threshold.certified:
-        return (
-            f"certified: at least {percent(threshold.tpr)} of new positives are caught, with"
-            f" {percent(threshold.confidence)} confidence ({threshold.calibration_positives:,} calibration"
-            " positives), as long as they come from where these came from"
-        )
-    return (
-        f"UNCERTIFIED: {threshold.calibration_positives:,} calibration positives are too few to guarantee"
-        f" {percent(threshold.tpr)} with {percent(threshold.confidence)} confidence, which takes"
-        f" {threshold.positives_needed:,}; the threshold is where {percent(threshold.tpr)} of these were caught"
-    )
-
-
 def _price(threshold: Threshold) -> Lines:
     """What the guarantee costs over the usual threshold, on the calibration part."""
     if threshold.certificate is None:
@@ -77,29 +63,34 @@ def _price(threshold: Threshold) -> Lines:
 
 def _advice(fitted: Fitted) -> Lines:
     threshold = fitted.threshold
-    if threshold.certified or threshold.positives_needed is None or not threshold.highest_tpr:
+    needed = threshold.units_needed or threshold.positives_needed
+    if threshold.certified or needed is None or not threshold.highest_tpr:
         return []
     reachable = math.floor(1000 * threshold.highest_tpr) / 1000
-    parts = fitted.bundle.card.parts
-    held = sum(part["positives"] for part in parts.values())
-    in_all = math.ceil(threshold.positives_needed * held / max(threshold.calibration_positives, 1))
+    what, key = (
+        ("positives", "positives") if threshold.units is None else ("units with positives", "positive_units")
+    )
+    held = sum(part.get(key, part["positives"]) for part in fitted.bundle.card.parts.values())
+    in_all = math.ceil(needed * held / max(threshold.units or threshold.calibration_positives, 1))
     how = "trains anew: another --out" if fitted.bundle.card.training["selection"] == "fpr" else "no new training"
-    ways = [f"run it again with --tpr {reachable:g}, the highest these positives can certify ({how})"]
-    if math.floor(MOST * held) >= threshold.positives_needed:
-        share = math.ceil(100 * threshold.positives_needed / held - 1e-9) / 100
+    ways = [f"run it again with --tpr {reachable:g}, the highest these {what} can certify ({how})"]
+    if math.floor(MOST * held) >= needed:
+        share = math.ceil(100 * needed / held - 1e-9) / 100
         ways.append(f"with --calibration {share:g}, which leaves less to train on (trains anew: another --out)")
-    ways.append(f"collect about {in_all:,} positives in all ({held:,} are here)")
+    ways.append(f"collect about {in_all:,} {what} in all ({held:,} are here)")
     return [("To certify", ", or ".join(ways))]
 
 
 def _next(fitted: Fitted) -> Lines:
     home = shlex.quote(str(fitted.folder))
     images = fitted.bundle.card.preprocessing["kind"] == "image"
+    per = " --per unit" if fitted.threshold.per == "unit" else ""
+    units = "" if fitted.threshold.units is None else f" --unit unit{per}"
     decoded = " decoded/ the images as the network sees them (may be removed)," if images else ""
     return [
         ("Files", f"{fitted.folder}: bundle/ is the model, run/ the training,{decoded} summary.json these numbers"),
         ("Use it", f"rankreg predict {home} NEW_DATA --out scores.csv"),
         ("Check it", f"rankreg evaluate {home} LABELLED_DATA"),
         ("Look at it", f"open {fitted.report} in a browser" if fitted.report.endswith(".html") else fitted.report),
-        ("Look closer", f"rankreg certify {home}/calibration-scores.csv --label label --score score"),
+        ("Look closer", f"rankreg certify {home}/calibration-scores.csv --label label --score score{units}"),
     ]

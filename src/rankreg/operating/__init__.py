@@ -15,12 +15,14 @@ from rankreg.operating.exact import (
     percent,
     positives_needed,
     shortfall_risk,
+    units_needed,
     upper_bound,
 )
 from rankreg.operating.intervals import fpr_at_tpr_interval
-from rankreg.operating.joint import independent_share, joint_confidence, joint_ranks
+from rankreg.operating.joint import dependent_share, fpr_share, independent_share, joint_confidence, joint_ranks
 from rankreg.operating.monitoring import Recertification, Watch, monitor, recertify
-from rankreg.operating.points import CostChoice, Costs, OperatingPoint, Uncertified
+from rankreg.operating.points import CostChoice, Costs, OperatingPoint, Per, Uncertified, assumption
+from rankreg.operating.units import UnitSizes
 
 __all__ = [
     "Comparison",
@@ -31,18 +33,23 @@ __all__ = [
     "Interval",
     "NotEnoughPositives",
     "OperatingPoint",
+    "Per",
     "Recertification",
     "Record",
     "TargetPoints",
     "Uncertified",
+    "UnitSizes",
     "Watch",
+    "assumption",
     "auc_interval",
     "certified_rank",
     "certify",
     "certify_groups",
     "certify_targets",
     "compare",
+    "dependent_share",
     "fpr_at_tpr_interval",
+    "fpr_share",
     "highest_tpr",
     "independent_share",
     "joint_confidence",
@@ -54,5 +61,6 @@ __all__ = [
     "positives_needed",
     "recertify",
     "shortfall_risk",
+    "units_needed",
     "upper_bound",
 ]

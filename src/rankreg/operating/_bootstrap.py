@@ -6,7 +6,11 @@ models, and finds where the lower 1 − tpr of the population ends: between two 
 lowest. The FPR there is interpolated between the two, and the negatives that only one model flags are drawn from
 their Dirichlet distribution.
 
-Only positives near the threshold can be next to it: all others are drawn as four sums, which have the same
+Rows that share a unit share its draw, so whole units are resampled; copies of one row in a unit are one row that
+counts as many times. The spread of the negatives is widened by their design effect: how much more the difference
+varies between units than it would between as many independent rows.
+
+Only positives near the threshold can be next to it: all others are drawn as sums, which have the same
 distribution. A million negatives cost one pass.
 """
 
@@ -15,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.metrics import Floats
+from rankreg.metrics import Floats, empirical_thresholds
 
 Reals = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -39,37 +43,72 @@ class Bracket(NamedTuple):
     fraction: Reals
 
 
+class Gaps(NamedTuple):
+    """How to draw the shares of the population: single gaps near the thresholds, then the four corners' sums.
+
+    Gamma numbers of these shapes are drawn; a cell's gap is the number of its unit times how often it counts, and
+    the corners' sums are the numbers times `corners`.
+    """
+
+    shapes: Reals
+    units: Places
+    times: Reals
+    corners: Reals
+
+    def draw(self, draws: int, random: np.random.Generator) -> Reals:
+        """One row per draw, one column per cell and corner."""
+        numbers = random.standard_gamma(self.shapes, size=(draws, len(self.shapes)))
+        return np.concatenate([numbers[:, self.units] * self.times, numbers @ self.corners], axis=1)
+
+
 def fpr_differences(
-    positives: tuple[Floats, Floats], negatives: tuple[Floats, Floats], tpr: float, draws: int, seed: int
+    positives: tuple[Floats, Floats],
+    negatives: tuple[Floats, Floats],
+    tpr: float,
+    draws: int,
+    seed: int,
+    units: tuple[Places, Places] | None = None,
 ) -> Reals:
-    """The FPR of the first model less that of the second, draw by draw."""
+    """The FPR of the first model less that of the second, draw by draw; units: of the positives and negatives."""
     random = np.random.default_rng(seed)
-    return _differences(_brackets(positives, 1 - tpr, draws, random), negatives, random)
+    if units is None:
+        return _differences(_brackets(positives, 1 - tpr, draws, random), negatives, random, 1.0)
+    effect = _design_effect(positives, negatives, tpr, units[1])
+    rows = np.rec.fromarrays([units[0], *positives])
+    distinct, times = np.unique(rows, return_counts=True)
+    members = np.unique(distinct["f0"], return_inverse=True)[1]
+    firsts: tuple[Floats, Floats] = (distinct["f1"], distinct["f2"])
+    return _differences(_brackets(firsts, 1 - tpr, draws, random, members, times), negatives, random, effect)
 
 
 def _brackets(
-    positives: tuple[Floats, Floats], miss: float, draws: int, random: np.random.Generator
+    positives: tuple[Floats, Floats],
+    miss: float,
+    draws: int,
+    random: np.random.Generator,
+    units: Places | None = None,
+    times: Places | None = None,
 ) -> tuple[Bracket, Bracket]:
-    windows = [_window(scores, miss) for scores in positives]
+    members = np.arange(len(positives[0])) if units is None else units
+    counts = np.ones(len(members)) if times is None else times.astype(np.float64)
+    windows = [_window(scores, counts, members, miss) for scores in positives]
     cells = np.union1d(windows[0].members, windows[1].members)
     corner = 2 * windows[0].below + windows[1].below
     corner[cells] = -1
-    sizes = [np.count_nonzero(corner == which) for which in range(4)]
-    sizes[0] += 1  # the gap above the highest positive
-    shapes = np.append(np.ones(len(cells)), sizes).astype(np.float64)
+    gaps = _single_gaps(cells, corner) if units is None else _unit_gaps(cells, corner, members, counts)
     below = [
         np.append(windows[0].below[cells], [False, False, True, True]),
         np.append(windows[1].below[cells], [False, True, False, True]),
     ]
     columns = [np.searchsorted(cells, window.members) for window in windows]
     found: list[list[tuple[Places, Reals]]] = [[], []]
-    size = max(1, CHUNK // len(shapes))
+    size = max(1, CHUNK // (len(cells) + len(gaps.shapes)))
     for start in range(0, draws, size):
-        gaps = random.standard_gamma(shapes, size=(min(size, draws - start), len(shapes)))
-        wanted = miss * gaps.sum(axis=1)
+        drawn = gaps.draw(min(size, draws - start), random)
+        total = drawn.sum(axis=1)
         for model in (0, 1):
-            under = gaps[:, below[model]].sum(axis=1)
-            found[model].append(_bracket(under, gaps[:, columns[model]], wanted, gaps.sum(axis=1)))
+            under = drawn[:, below[model]].sum(axis=1)
+            found[model].append(_bracket(under, drawn[:, columns[model]], miss * total, total))
     first, second = (
         Bracket(window.levels, *(np.concatenate(parts) for parts in zip(*chunks, strict=True)))
         for window, chunks in zip(windows, found, strict=True)
@@ -77,11 +116,42 @@ def _brackets(
     return first, second
 
 
-def _window(scores: Floats, miss: float) -> Window:
+def _single_gaps(cells: Places, corner: Places) -> Gaps:
+    """Positives near the thresholds are drawn one by one, the others in four sums."""
+    sizes = [np.count_nonzero(corner == which) for which in range(4)]
+    sizes[0] += 1  # the gap above the highest positive
+    return Gaps(
+        shapes=np.append(np.ones(len(cells)), sizes).astype(np.float64),
+        units=np.arange(len(cells)),
+        times=np.ones(len(cells)),
+        corners=np.concatenate([np.zeros((len(cells), 4)), np.eye(4)]),
+    )
+
+
+def _unit_gaps(cells: Places, corner: Places, units: Places, times: Reals) -> Gaps:
+    """Units near the thresholds are drawn one by one, the others in sums of those with the same corners."""
+    places = np.flatnonzero(corner >= 0)
+    in_corners = np.zeros((int(units.max()) + 1, 4))
+    np.add.at(in_corners, (units[places], corner[places]), times[places])
+    near = np.unique(units[cells])
+    far = np.setdiff1d(units[places], near)
+    patterns, alike = np.unique(in_corners[far], axis=0, return_counts=True)
+    top = np.array([[times.sum() / len(in_corners), 0, 0, 0]])  # the gap above the highest positive
+    return Gaps(
+        shapes=np.concatenate([np.ones(len(near)), alike, [1.0]]),
+        units=np.searchsorted(near, units[cells]),
+        times=times[cells],
+        corners=np.concatenate([in_corners[near], patterns, top]),
+    )
+
+
+def _window(scores: Floats, times: Reals, units: Places, miss: float) -> Window:
     order = np.argsort(scores, kind="stable")
-    centre, total = miss * len(scores), len(scores)
-    reach = 8 * np.sqrt(centre) + 30  # a draw's threshold lies further away less than once in 10¹²
-    first, last = max(0, int(centre - reach)), min(total, int(centre + reach) + 1)
+    total, counted = len(scores), times[order].cumsum()
+    of_unit = np.bincount(units, times)
+    centre, effect = miss * counted[-1], (of_unit @ of_unit) / counted[-1]
+    reach = 8 * np.sqrt(centre * effect) + 30 * of_unit.max()  # a draw's threshold is beyond it once in 10¹²
+    first, last = np.searchsorted(counted, [centre - reach, centre + reach + 1], side="right").tolist()
     below = np.zeros(total, dtype=bool)
     below[order[:first]] = True
     ordered = scores[order]
@@ -101,10 +171,33 @@ def _bracket(under: Reals, gaps: Reals, wanted: Reals, total: Reals) -> tuple[Pl
     return lower, np.clip((wanted - start) / (stop - start), 0, 1)
 
 
+def _design_effect(
+    positives: tuple[Floats, Floats], negatives: tuple[Floats, Floats], tpr: float, units: Places
+) -> float:
+    """How many times more the difference of the FPRs varies than it would if the negatives were independent."""
+    flagged = [
+        scores >= empirical_thresholds(caught, np.array([tpr]))[0]
+        for caught, scores in zip(positives, negatives, strict=True)
+    ]
+    differ = flagged[0].astype(np.float64) - flagged[1]
+    apart = differ - differ.mean()
+    if not apart.any():  # nothing is known of how the flags of a unit go together: all or none, at worst
+        sizes = np.bincount(units)
+        return float(sizes @ sizes / len(units))
+    together = np.bincount(units, apart)
+    return max(1.0, float(together @ together / (apart @ apart)))
+
+
 def _differences(
-    brackets: tuple[Bracket, Bracket], negatives: tuple[Floats, Floats], random: np.random.Generator
+    brackets: tuple[Bracket, Bracket],
+    negatives: tuple[Floats, Floats],
+    random: np.random.Generator,
+    effect: float,
 ) -> Reals:
-    """Count the negatives beyond each pair of levels once; then interpolate and draw."""
+    """Count the negatives beyond each pair of levels once; then interpolate and draw.
+
+    effect: by how much the counts are divided, since rows of one unit tell less than as many independent ones.
+    """
     total = len(negatives[0])
     lows = [int(bracket.lower.min()) for bracket in brackets]
     levels = [b.levels[low : int(b.lower.max()) + 2] for b, low in zip(brackets, lows, strict=True)]
@@ -123,7 +216,9 @@ def _differences(
         first += weight * (flagged[row, 0] - both)
         second += weight * (flagged[0, column] - both)
     rest = np.maximum(total - first - second, 0)
-    only_first, only_second, others = (random.standard_gamma(part + JEFFREYS) for part in (first, second, rest))
+    only_first, only_second, others = (
+        random.standard_gamma(part / effect + JEFFREYS) for part in (first, second, rest)
+    )
     return (only_first - only_second) / (only_first + only_second + others)
 
 

@@ -2,7 +2,9 @@
 
 The rank-th lowest of n positive scores has a recall below the TPR with chance P(Bin(n, 1 − tpr) ≤ rank − 1), and no
 more than that where scores are tied. The highest threshold whose chance is at most 1 − confidence is the certified
-one. It asks one thing: that the positives met later come from where the n came from.
+one. It asks two things: that the positives met later come from where the n came from, and that the n are
+independent of each other. Where rows belong together, pass their units: then the units must be independent
+(docs/decisions/0026).
 """
 
 from collections.abc import Sequence
@@ -10,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankreg.operating._records import Record, check_confidence, check_target
-from rankreg.operating.exact import NotEnoughPositives, certified_rank, percent
-from rankreg.operating.joint import independent_share, joint_ranks
-from rankreg.operating.points import Costs, OperatingPoint, Sample, point_at
+from rankreg.operating.exact import NotEnoughPositives, Trials, certified_rank, percent
+from rankreg.operating.joint import dependent_share, fpr_share, independent_share, joint_ranks
+from rankreg.operating.points import Costs, OperatingPoint, Per, Sample, point_at
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ def certify(
     confidence: float = 0.95,
     prevalence: float | None = None,
     costs: Costs | None = None,
+    units: ArrayLike | None = None,
+    per: Per = "row",
 ) -> OperatingPoint:
     """The highest threshold whose recall is at least the TPR with that confidence.
 
@@ -50,19 +54,25 @@ def certify(
 
     prevalence: the share of positives where the threshold will be used; without it, that of the sample. costs: take
     the threshold of least expected cost among those at or below the certified one, whose recall is never lower.
+
+    units: one value per sample, e.g. the patient; rows with the same value need not be independent of each other.
+    Without it every row is its own unit. per: "row" promises that this share of the positive rows raises an alarm,
+    also if large units are harder than small ones, as long as new units have sizes like these; "unit" promises that
+    this share of the units with positive rows raises an alarm on at least one of them.
+
     Raises `NotEnoughPositives` where no threshold qualifies. Fix tpr and confidence before looking at the scores.
     """
     check_target(tpr)
     check_confidence(confidence)
-    sample = Sample.of(y_true, y_score)
-    rank = _rank(len(sample.positives), tpr, confidence)
+    sample = Sample.of(y_true, y_score, units)
     return point_at(
         sample,
-        rank,
+        _rank(sample.judged(per).trials, tpr, confidence),
         tpr=tpr,
         confidence=confidence,
         fpr_confidence=confidence,
         prevalence=prevalence,
+        per=per,
         costs=costs,
     )
 
@@ -74,28 +84,32 @@ def certify_targets(
     tprs: Sequence[float],
     confidence: float = 0.95,
     prevalence: float | None = None,
+    units: ArrayLike | None = None,
+    per: Per = "row",
 ) -> TargetPoints:
     """Certified thresholds for several TPRs, all of whose recalls hold at once with the confidence.
 
     The chance that several order statistics keep their TPRs at once is computed exactly, so less is given away than
     by dividing the risk, and no more positives are needed than for the highest TPR alone (docs/decisions/0021).
+    Where positives share units, the risk is divided. units, per: as for `certify`.
     """
     targets = sorted({check_target(tpr) for tpr in tprs}, reverse=True)
     if not targets:
         raise ValueError("no TPR was given: pass at least one, e.g. tprs=[0.95, 0.98]")
     check_confidence(confidence)
-    sample = Sample.of(y_true, y_score)
-    total, parts = len(sample.positives), len(targets)
+    sample = Sample.of(y_true, y_score, units)
+    ranks = joint_ranks(sample.judged(per).trials, targets, confidence)
     points = tuple(
         point_at(
             sample,
             rank,
             tpr=tpr,
             confidence=confidence,
-            fpr_confidence=independent_share(confidence, parts),
+            fpr_confidence=fpr_share(sample.negative_trials, confidence, len(targets)),
             prevalence=prevalence,
+            per=per,
         )
-        for tpr, rank in zip(targets, joint_ranks(total, targets, confidence), strict=True)
+        for tpr, rank in zip(targets, ranks, strict=True)
     )
     return TargetPoints(confidence, points)
 
@@ -109,50 +123,67 @@ def certify_groups(
     confidence: float = 0.95,
     prevalence: float | None = None,
     names: Sequence[str] | None = None,
+    units: ArrayLike | None = None,
+    per: Per = "row",
 ) -> GroupPoints:
     """A certified threshold for every group, and one for all; the recall is at least the TPR in all groups at once.
 
-    Groups are independent samples, so each gets the confidence^(1/#groups) that makes them hold together. The
-    lowest threshold serves all groups. groups: one value per sample, or with `names` an index into the names.
+    Groups are independent samples, so each gets the confidence^(1/#groups) that makes them hold together; where a
+    unit has rows in several groups, the risk is divided instead. The lowest threshold serves all groups.
+    groups: one value per sample, or with `names` an index into the names. units, per: as for `certify`.
     """
     check_target(tpr)
     check_confidence(confidence)
-    sample, members = Sample.of(y_true, y_score), np.asarray(groups)
+    sample, members = Sample.of(y_true, y_score, units), np.asarray(groups)
     if members.shape != sample.scores.shape:
         raise ValueError(f"expected one group per sample, shape {sample.scores.shape}, got {members.shape}")
-    values = np.unique(members)
-    each = independent_share(confidence, len(values))
-    parts: dict[str, Sample] = {}
-    for value in values:
-        chosen = members == value
-        name = str(value) if names is None else names[int(value)]
-        parts[name] = Sample(sample.positive[chosen], sample.scores[chosen])
-    _check_groups(parts, tpr, each, confidence)
-    settings: dict[str, Any] = {"tpr": tpr, "fpr_confidence": each, "prevalence": prevalence}
-    points = {
-        name: point_at(part, certified_rank(len(part.positives), tpr, each), confidence=each, **settings)
-        for name, part in parts.items()
+    values, places = np.unique(members, return_inverse=True)
+    share = dependent_share if _spans_groups(sample, places) else independent_share
+    each = share(confidence, len(values))
+    parts = {
+        str(value) if names is None else names[int(value)]: sample.part(places == place)
+        for place, value in enumerate(values)
     }
+    ranks = _group_ranks(parts, tpr, each, confidence, per)
+    settings: dict[str, Any] = {"tpr": tpr, "fpr_confidence": each, "prevalence": prevalence, "per": per}
+    points = {name: point_at(part, ranks[name], confidence=each, **settings) for name, part in parts.items()}
     lowest = min(points.values(), key=lambda point: point.threshold).threshold
-    below = int(np.count_nonzero(sample.positives < lowest))
+    below = int(np.count_nonzero(sample.judged(per).scores < lowest))
     settings["fpr_confidence"] = confidence
     everyone = point_at(sample, below + 1, confidence=confidence, threshold=lowest, **settings)
     return GroupPoints(confidence, points, everyone)
 
 
-def _rank(positives: int, tpr: float, confidence: float) -> int:
-    rank = certified_rank(positives, tpr, confidence)
+def _rank(trials: Trials, tpr: float, confidence: float) -> int:
+    rank = certified_rank(trials, tpr, confidence)
     if not rank:
-        raise NotEnoughPositives(positives, tpr, confidence)
+        raise NotEnoughPositives(trials, tpr, confidence)
     return rank
 
 
-def _check_groups(parts: dict[str, Sample], tpr: float, each: float, together: float) -> None:
-    """Every group has negatives and enough positives; the message names the group furthest from it."""
+def _spans_groups(sample: Sample, places: NDArray[np.integer]) -> bool:
+    """Whether a unit has rows in more than one group."""
+    if sample.units is None:
+        return False
+    pairs = np.unique(np.stack([sample.units, places]), axis=1)
+    return int(pairs.shape[1]) > len(np.unique(sample.units))
+
+
+def _group_ranks(parts: dict[str, Sample], tpr: float, each: float, together: float, per: Per) -> dict[str, int]:
+    """The certified rank of every group; if groups have too few positives, the message names the worst of them."""
     for name, part in parts.items():
         if not len(part.negatives):
             raise ValueError(f"group {name!r} has no negatives: its false alarms are undefined; drop or merge it")
-    name, part = min(parts.items(), key=lambda item: len(item[1].positives))
-    if not certified_rank(len(part.positives), tpr, each):
+    trials = {name: part.judged(per).trials for name, part in parts.items()}
+    ranks = {name: certified_rank(found, tpr, each) for name, found in trials.items()}
+    if not all(ranks.values()):
         shared = f", which each of {len(parts)} groups needs for {percent(together)} in all of them together"
-        raise NotEnoughPositives(len(part.positives), tpr, each, f" in group {name!r}", shared)
+        raise min(
+            (
+                NotEnoughPositives(trials[name], tpr, each, f" in group {name!r}", shared)
+                for name, rank in ranks.items()
+                if not rank
+            ),
+            key=lambda shortage: shortage.highest_tpr,
+        )
+    return ranks

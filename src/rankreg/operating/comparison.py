@@ -1,17 +1,18 @@
 """Is the new model really better? Two models on the same samples."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from rankreg.metrics import Bools, Floats, fpr_at_tpr
+from rankreg.metrics import Bools, Floats, auc, fpr_at_tpr
 from rankreg.operating._bootstrap import fpr_differences
 from rankreg.operating._records import Record, check_confidence, check_target
 from rankreg.operating.delong import aucs
-from rankreg.operating.exact import percent
+from rankreg.operating.exact import percent, units_of
 from rankreg.operating.points import Sample
 from rankreg.scores import Scores
 
@@ -36,7 +37,8 @@ class Difference(Record):
 class Comparison(Record):
     """Models a and b on the same samples: FPR at the TPR (lower is better) and AUC (higher is better).
 
-    warning: what limits the FPR interval where positives · (1 − tpr) < 1, otherwise None.
+    warning: what limits the FPR interval where positives · (1 − tpr) < 1, otherwise None. units: how many units the
+    positives belong to; None if none were given.
     """
 
     tpr: float
@@ -48,6 +50,7 @@ class Comparison(Record):
     draws: int
     seed: int
     warning: str | None = None
+    units: int | None = None
 
 
 def compare(
@@ -59,48 +62,46 @@ def compare(
     confidence: float = 0.95,
     draws: int = 10_000,
     seed: int = 0,
+    units: ArrayLike | None = None,
 ) -> Comparison:
     """Paired differences a − b, with intervals and p-values, of the FPR at a TPR and of the AUC.
 
     FPR: a bootstrap by the gaps between ordered positives, paired and per class; the same seed gives the same
     numbers. It keeps its level from about positives · (1 − tpr) = 1 on; with fewer positives its 95 % interval
     covered 90 % in simulations, and the result carries a warning (docs/decisions/0023). AUC: DeLong's paired
-    test. Use `paired` first to bring two `Scores` into one order by their ids.
+    test. Two models that put the samples in the same order are equal: the differences are 0, from 0 to 0.
+
+    units: one value per sample; rows with the same value need not be independent of each other, and whole units are
+    drawn (docs/decisions/0026). Use `paired` first to bring two `Scores` into one order by their ids.
     """
     check_target(tpr)
     check_confidence(confidence)
     if draws < 100:
         raise ValueError(f"draws must be at least 100, got {draws}: the ends of the interval rest on them")
-    positive, a = _checked(y_true, score_a, "first")
-    _, b = _checked(y_true, score_b, "second")
-    drawn = fpr_differences((a[positive], b[positive]), (a[~positive], b[~positive]), tpr, draws, seed)
-    rates = [fpr_at_tpr(positive, scores, tpr) for scores in (a, b)]
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
-    beyond = min(np.count_nonzero(drawn <= 0), np.count_nonzero(drawn >= 0))
-    fpr = Difference(
-        a=rates[0],
-        b=rates[1],
-        difference=rates[0] - rates[1],
-        low=float(low),
-        high=float(high),
-        p_value=min(1.0, 2 * (int(beyond) + 1) / (draws + 1)),
-    )
-    total = int(np.count_nonzero(positive))
+    first, second = _checked(y_true, score_a, units, "first"), _checked(y_true, score_b, units, "second")
+    same = _same_order(first.scores, second.scores)
+    total, independent = len(first.positives), units_of(first.positive_trials)
     return Comparison(
         tpr=tpr,
         confidence=confidence,
         positives=total,
-        negatives=len(positive) - total,
-        fpr=fpr,
-        auc=_auc_difference(positive, a, b, confidence),
+        negatives=len(first.scores) - total,
+        fpr=_no_difference(first, lambda positive, scores: fpr_at_tpr(positive, scores, tpr))
+        if same
+        else _fpr_difference(first, second, tpr, confidence, draws, seed),
+        auc=_no_difference(first, auc) if same else _auc_difference(first, second, confidence),
         draws=draws,
         seed=seed,
-        warning=_few(total, tpr),
+        warning=None if same else _few(total if independent is None else independent, tpr, independent is not None),
+        units=independent,
     )
 
 
 def paired(a: Scores, b: Scores) -> tuple[NDArray[np.int64], NDArray[np.floating], NDArray[np.floating]]:
-    """Labels and both models' scores in the order of a; raises unless both hold the same ids and labels."""
+    """Labels and both models' scores in the order of a; raises unless both hold the same ids and labels.
+
+    The units of a's samples stay in their order, and are those of both.
+    """
     order_a, order_b = (_order(scores, name) for scores, name in ((a, "first"), (b, "second")))
     ids_a, ids_b = a.ids[order_a], b.ids[order_b]
     if not np.array_equal(ids_a, ids_b):
@@ -117,20 +118,32 @@ def paired(a: Scores, b: Scores) -> tuple[NDArray[np.int64], NDArray[np.floating
     return a.labels, a.values, scores_b
 
 
-def _checked(y_true: ArrayLike, y_score: ArrayLike, which: str) -> tuple[Bools, Floats]:
+def _checked(y_true: ArrayLike, y_score: ArrayLike, units: ArrayLike | None, which: str) -> Sample:
     try:
-        sample = Sample.of(y_true, y_score)
+        return Sample.of(y_true, y_score, units)
     except ValueError as error:
         raise ValueError(f"{which} model: {error}") from error
-    return sample.positive, sample.scores
 
 
-def _few(positives: int, tpr: float) -> str | None:
+def _same_order(a: Floats, b: Floats) -> bool:
+    """Whether two models order the samples alike, ties included, so that no threshold tells them apart."""
+    order = np.argsort(a, kind="stable")
+    a, b = a[order], b[order]
+    return bool(np.all(b[1:] >= b[:-1])) and np.array_equal(a[1:] > a[:-1], b[1:] > b[:-1])
+
+
+def _no_difference(sample: Sample, measure: Callable[[Bools, Floats], float]) -> Difference:
+    found = measure(sample.positive, sample.scores)
+    return Difference(a=found, b=found, difference=0.0, low=0.0, high=0.0, p_value=1.0)
+
+
+def _few(independent: int, tpr: float, units: bool) -> str | None:
     """The warning of a comparison that rests on less than one expected miss."""
-    if positives * (1 - tpr) >= 1 - 1e-9:
+    if independent * (1 - tpr) >= 1 - 1e-9:
         return None
+    what = "units with positives" if units else "positives"
     return (
-        f"{positives:,} positives leave room for less than one miss at {percent(tpr)} TPR: the interval of the FPR"
+        f"{independent:,} {what} leave room for less than one miss at {percent(tpr)} TPR: the interval of the FPR"
         f" may hold the truth less often than it says; {math.ceil(1 / (1 - tpr) - 1e-9):,} or more are needed"
     )
 
@@ -148,10 +161,38 @@ def _examples(ids: NDArray[np.generic]) -> str:
     return " (" + ", ".join(map(str, ids[:3])) + (", …" if len(ids) > 3 else "") + ")" if len(ids) else ""
 
 
-def _auc_difference(
-    positive: NDArray[np.bool_], a: NDArray[np.floating], b: NDArray[np.floating], confidence: float
+def _fpr_difference(
+    first: Sample, second: Sample, tpr: float, confidence: float, draws: int, seed: int
 ) -> Difference:
-    found = aucs(positive, [a, b])
+    codes, positive = _shared_units(first), first.positive
+    drawn = fpr_differences(
+        (first.positives, second.positives),
+        (first.negatives, second.negatives),
+        tpr,
+        draws,
+        seed,
+        None if codes is None else (codes[positive], codes[~positive]),
+    )
+    rates = [fpr_at_tpr(positive, sample.scores, tpr) for sample in (first, second)]
+    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
+    beyond = min(np.count_nonzero(drawn <= 0), np.count_nonzero(drawn >= 0))
+    return Difference(
+        a=rates[0],
+        b=rates[1],
+        difference=rates[0] - rates[1],
+        low=float(low),
+        high=float(high),
+        p_value=min(1.0, 2 * (int(beyond) + 1) / (draws + 1)),
+    )
+
+
+def _shared_units(sample: Sample) -> NDArray[np.int64] | None:
+    """The units, unless each is a single row."""
+    return None if sample.units is None or len(np.unique(sample.units)) == len(sample.units) else sample.units
+
+
+def _auc_difference(first: Sample, second: Sample, confidence: float) -> Difference:
+    found = aucs(first.positive, [first.scores, second.scores], _shared_units(first))
     contrast = np.array([1.0, -1.0])
     difference = float(contrast @ found.areas)
     error = float(np.sqrt(max(0.0, contrast @ found.covariance @ contrast)))

@@ -37,16 +37,24 @@ def auc_interval(y_true: ArrayLike, y_score: ArrayLike, *, confidence: float = 0
     return Interval(area, max(0.0, area - reach), min(1.0, area + reach), confidence)
 
 
-def aucs(positive: Bools, columns: list[Floats]) -> Auc:
-    """Areas of score columns on the same samples, with DeLong's covariance."""
+def aucs(positive: Bools, columns: list[Floats], units: NDArray[np.int64] | None = None) -> Auc:
+    """Areas of score columns on the same samples, with DeLong's covariance; over units, Obuchowski's (1997)."""
     counts = np.count_nonzero(positive), np.count_nonzero(~positive)
     if min(counts) < 2:
         raise ValueError(f"DeLong's variance needs two samples of each class, got {counts[0]} and {counts[1]}")
     parts = [components(scores[positive], scores[~positive]) for scores in columns]
     of_positives = np.array([part[0] for part in parts])
     of_negatives = np.array([part[1] for part in parts])
-    covariance = np.cov(of_positives) / counts[0] + np.cov(of_negatives) / counts[1]
-    return Auc(of_positives.mean(axis=1), np.atleast_2d(covariance))
+    areas = of_positives.mean(axis=1)
+    if units is None:
+        covariance = np.cov(of_positives) / counts[0] + np.cov(of_negatives) / counts[1]
+        return Auc(areas, np.atleast_2d(covariance))
+    apart = np.zeros((len(columns), len(positive)))
+    apart[:, positive] = (of_positives - areas[:, None]) / counts[0]
+    apart[:, ~positive] = (of_negatives - areas[:, None]) / counts[1]
+    together = np.array([np.bincount(units, row) for row in apart])  # both classes of a unit: with their covariance
+    number = together.shape[1]
+    return Auc(areas, number / (number - 1) * together @ together.T)
 
 
 def components(positives: Floats, negatives: Floats) -> tuple[Components, Components]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from rankreg.operating.exact import ROUNDING, NotEnoughPositives, certified_rank
+from rankreg.operating.exact import ROUNDING, NotEnoughPositives, Trials, certified_rank, rows_of, shares_units
 
 LARGEST_EXACT = 100_000  # positives beyond which the exact share gains nothing over the product rule
 SMALLEST_RISK = 1e-15
@@ -18,6 +18,16 @@ def independent_share(confidence: float, parts: int) -> float:
     Exact for independent parts, and safe for events that all favour the same direction (Harris' inequality).
     """
     return float(confidence ** (1 / parts))
+
+
+def dependent_share(confidence: float, parts: int) -> float:
+    """The confidence each part needs so that all hold together, however they depend: the risk is divided."""
+    return 1 - (1 - confidence) / parts
+
+
+def fpr_share(trials: Trials, confidence: float, parts: int) -> float:
+    """How sure the FPR's bound at each of several thresholds must be."""
+    return dependent_share(confidence, parts) if shares_units(trials) else independent_share(confidence, parts)
 
 
 def joint_confidence(positives: int, tprs: Sequence[float], ranks: Sequence[int]) -> float:
@@ -32,16 +42,21 @@ def joint_confidence(positives: int, tprs: Sequence[float], ranks: Sequence[int]
     return _follow(_chain(positives, miss), np.asarray(ranks)[order])
 
 
-def joint_ranks(positives: int, tprs: Sequence[float], confidence: float) -> list[int]:
+def joint_ranks(trials: Trials, tprs: Sequence[float], confidence: float) -> list[int]:
     """The ranks to take so that every TPR is kept at once with the confidence wanted.
 
     Each TPR gets the same risk, the largest with which all hold together, but always at least the lowest score.
-    So as many positives suffice for all the TPRs as for the highest alone.
+    So as many positives suffice for all the TPRs as for the highest alone. Where positives share units, the risk is
+    divided by the number of TPRs; if the highest gets no score then, all take the lowest, which is one claim.
     """
-    if not certified_rank(positives, max(tprs), confidence):
-        raise NotEnoughPositives(positives, max(tprs), confidence)
+    if not certified_rank(trials, max(tprs), confidence):
+        raise NotEnoughPositives(trials, max(tprs), confidence)
     if len(tprs) == 1:
-        return [certified_rank(positives, tprs[0], confidence)]
+        return [certified_rank(trials, tprs[0], confidence)]
+    if shares_units(trials):
+        divided = [certified_rank(trials, tpr, dependent_share(confidence, len(tprs))) for tpr in tprs]
+        return divided if all(divided) else [1] * len(tprs)
+    positives = rows_of(trials)
     if positives > LARGEST_EXACT:
         each = independent_share(confidence, len(tprs))
         ranks = [certified_rank(positives, tpr, each) for tpr in tprs]

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from rankreg.metrics import check_scores
 from rankreg.operating._records import Interval, Record, check_share, check_target
 from rankreg.operating.certification import certify
-from rankreg.operating.exact import NotEnoughPositives, lower_bound, percent, upper_bound
-from rankreg.operating.points import OperatingPoint, Sample
+from rankreg.operating.exact import NotEnoughPositives, Trials, lower_bound, percent, rows_of, units_of, upper_bound
+from rankreg.operating.points import OperatingPoint, Per, Sample
+from rankreg.operating.units import unit_codes
 
 ODDS_RATIOS = 2.0 ** np.arange(0.5, 5.25, 0.5)  # how much likelier a miss may have become: 1.4 to 32 times
 
@@ -26,7 +27,8 @@ class Watch(Record):
 
     alarm_at: after how many confirmed positives the test first ruled out that recall is at least the TPR; None if
     it has not. e_value: the evidence now, largest_e_value: the most there was, against 1 / level for an alarm.
-    path: the evidence after each positive.
+    path: the evidence after each positive. Where units were given, alarm_at and path count units, in the order of
+    their first rows. misses: positive rows below the threshold, or with per="unit" units without any row above it.
     """
 
     threshold: float
@@ -41,6 +43,8 @@ class Watch(Record):
     alarm_at: int | None
     warning: str
     path: NDArray[np.float64] = field(repr=False, compare=False)
+    units: int | None = None
+    per: Per = "row"
 
     def to_dict(self) -> dict[str, Any]:
         """All but the path."""
@@ -48,7 +52,14 @@ class Watch(Record):
 
 
 def monitor(
-    scores: ArrayLike, *, threshold: float, tpr: float = 0.98, level: float = 0.05, verified_below: float = 1.0
+    scores: ArrayLike,
+    *,
+    threshold: float,
+    tpr: float = 0.98,
+    level: float = 0.05,
+    verified_below: float = 1.0,
+    units: ArrayLike | None = None,
+    per: Per = "row",
 ) -> Watch:
     """Test, after every confirmed positive, whether the recall at the threshold has fallen below the TPR.
 
@@ -56,6 +67,11 @@ def monitor(
     raising a false alarm, however long the stream and however often one looks. verified_below: how likely a
     positive below the threshold is to be confirmed, relative to one above it; 1 if confirmation does not look at
     the score, 0.1 if one in ten of the samples below is checked at random. Near 0, the usual case, no test can see.
+
+    units: one value per confirmed positive; rows with the same value need not be independent of each other. A unit
+    counts once, with all its rows, in the order of the units' first rows: leave a unit out until its rows are in.
+    per: the promise watched, as for `certify`. Per row a unit weighs by its rows, relative to the largest unit of
+    the stream; it is taken that later units are not larger.
     """
     check_target(tpr)
     check_share(level, "level", "write 0.05 for one false alarm in twenty such streams")
@@ -68,8 +84,14 @@ def monitor(
     values = check_scores(scores)
     if values.ndim != 1 or not len(values):
         raise ValueError(f"expected the scores of at least one confirmed positive, shape (N,), got {values.shape}")
-    missed = values < threshold
-    evidence = log_evidence(missed, _miss_rate(tpr, verified_below))
+    if per not in ("row", "unit"):
+        raise ValueError(f'per must be "row" or "unit", got {per!r}')
+    if per == "unit" and units is None:
+        raise ValueError('per="unit" watches a recall of units: pass them as units=, one value per positive')
+    below, rows = _by_unit(values < threshold, units)
+    if per == "unit":
+        below, rows = (below == rows).astype(np.float64), np.ones(len(rows))
+    evidence = log_evidence(below / rows, _miss_rate(tpr, verified_below), rows / rows.max())
     with np.errstate(over="ignore"):
         path: NDArray[np.float64] = np.exp(evidence)
     alarms = np.flatnonzero(evidence >= -np.log(level))
@@ -79,25 +101,43 @@ def monitor(
         level=level,
         verified_below=verified_below,
         positives=len(values),
-        misses=int(missed.sum()),
-        recall=float(1 - missed.mean()),
+        misses=int(below.sum()),
+        recall=float(1 - below.sum() / rows.sum()),
         e_value=float(path[-1]),
         largest_e_value=float(path.max()),
         alarm_at=int(alarms[0]) + 1 if len(alarms) else None,
         warning=VERIFICATION_BIAS,
         path=path,
+        units=None if units is None else len(rows),
+        per=per,
     )
 
 
-def log_evidence(missed: NDArray[np.bool_], miss_rate: float) -> NDArray[np.float64]:
-    """The logarithm of an e-process against "each positive is missed with chance at most miss_rate".
+def _by_unit(missed: NDArray[np.bool_], units: ArrayLike | None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How many rows each unit misses and has, in the order of the units' first rows."""
+    if units is None:
+        return missed.astype(np.float64), np.ones(len(missed))
+    codes = unit_codes(units, len(missed))
+    order = np.argsort(np.unique(codes, return_index=True)[1])
+    below = np.bincount(codes, missed).astype(np.float64)
+    return below[order], np.bincount(codes)[order].astype(np.float64)
+
+
+def log_evidence(
+    missed: NDArray[np.bool_] | NDArray[np.float64],
+    miss_rate: float,
+    weights: NDArray[np.float64] | float = 1.0,
+) -> NDArray[np.float64]:
+    """The logarithm of an e-process against "the share missed is at most miss_rate".
 
         E_t = Σ_q Σ_(j ≤ t) w_q v_j Π_(i = j … t) L_i(q) + 1 / (t + 1)
 
-        L(q) = q / p on a miss, (1 − q) / (1 − p) otherwise;    p: miss_rate;    v_j = 1 / (j (j + 1))
+        L(q) = 1 + weight · (missed − p) · (q − p) / (p (1 − p));    p: miss_rate;    v_j = 1 / (j (j + 1))
 
-    A mixture over what the miss rate may have become (q) and since when (j). Each product is a supermartingale for
-    any rate up to p, the weights sum to 1, so P(E_t ≥ 1 / level for any t) ≤ level (Ville). Along the last axis.
+    missed: 0 or 1 for a single positive, where L is q / p on a miss and (1 − q) / (1 − p) otherwise; or the share
+    of a unit's rows, weighted by its size relative to the largest. A mixture over what the miss rate may have
+    become (q) and since when (j). Each product is a supermartingale if the weighted share missed is expected to be
+    at most p, and the weights sum to 1, so P(E_t ≥ 1 / level for any t) ≤ level (Ville). Along the last axis.
     """
     odds = ODDS_RATIOS * miss_rate / (1 - miss_rate)
     rates = odds / (1 + odds)
@@ -105,8 +145,8 @@ def log_evidence(missed: NDArray[np.bool_], miss_rate: float) -> NDArray[np.floa
     starts = -np.log(time) - np.log1p(time)
     total = -np.log1p(time)  # the weight of falls yet to come, on which nothing has been staked
     for rate in rates:
-        on_miss, on_catch = np.log(rate / miss_rate), np.log1p(-rate) - np.log1p(-miss_rate)
-        steps = np.where(missed, on_miss, on_catch)
+        stake = (rate - miss_rate) / (miss_rate * (1 - miss_rate))
+        steps = np.log1p(stake * weights * (missed - miss_rate))
         sums = steps.cumsum(axis=-1)
         since = np.logaddexp.accumulate(starts - sums + steps, axis=-1)
         total = np.logaddexp(total, sums + since - np.log(len(rates)))
@@ -126,6 +166,7 @@ class Recertification(Record):
     recall, fpr: those of the deployed threshold, with exact bounds, each of which holds with the confidence.
     verdict: "holds" if the recall's lower bound reaches the TPR, "fallen" if its upper bound stays below it,
     otherwise "undecided". point is None where the new positives are too few to certify: see uncertified_because.
+    units, per: as for `OperatingPoint`.
     """
 
     deployed_threshold: float
@@ -135,6 +176,9 @@ class Recertification(Record):
     sentence: str
     point: OperatingPoint | None
     uncertified_because: str | None
+    positives: int
+    units: int | None = None
+    per: Per = "row"
 
 
 def recertify(
@@ -145,18 +189,22 @@ def recertify(
     tpr: float = 0.98,
     confidence: float = 0.95,
     prevalence: float | None = None,
+    units: ArrayLike | None = None,
+    per: Per = "row",
 ) -> Recertification:
-    """Check the deployed threshold on new labelled scores, and certify a new one on them."""
+    """Check the deployed threshold on new labelled scores, and certify a new one on them; units, per: as there."""
     if np.isnan(threshold):
         raise ValueError("threshold is NaN: pass the deployed threshold")
-    sample = Sample.of(y_true, y_score)
+    sample = Sample.of(y_true, y_score, units)
+    judged = sample.judged(per)
     point, because = None, None
     try:
-        point = certify(y_true, y_score, tpr=tpr, confidence=confidence, prevalence=prevalence)
+        point = certify(
+            y_true, y_score, tpr=tpr, confidence=confidence, prevalence=prevalence, units=units, per=per
+        )
     except NotEnoughPositives as error:  # a fall can be proved with fewer positives than a certificate needs
         because = str(error)
-    caught, false = sample.alarms(threshold)
-    recall = _rate(caught, len(sample.positives), confidence)
+    recall = _rate(int(np.count_nonzero(judged.scores >= threshold)), judged.trials, confidence)
     verdict: Literal["holds", "fallen", "undecided"] = "undecided"
     if recall.low >= tpr:
         verdict = "holds"
@@ -167,11 +215,21 @@ def recertify(
         "fallen": f"The recall of the deployed threshold has fallen below {percent(tpr)}",
         "undecided": f"These samples neither confirm nor rule out that the recall is still {percent(tpr)}",
     }
-    fpr = _rate(false, len(sample.negatives), confidence)
-    return Recertification(float(threshold), recall, fpr, verdict, sentences[verdict], point, because)
+    return Recertification(
+        deployed_threshold=float(threshold),
+        recall=recall,
+        fpr=_rate(sample.alarms(threshold)[1], sample.negative_trials, confidence),
+        verdict=verdict,
+        sentence=sentences[verdict],
+        point=point,
+        uncertified_because=because,
+        positives=len(sample.positives),
+        units=units_of(judged.trials),
+        per=per,
+    )
 
 
-def _rate(successes: int, trials: int, confidence: float) -> Interval:
-    """A share with its two one-sided Clopper–Pearson bounds."""
+def _rate(successes: int, trials: Trials, confidence: float) -> Interval:
+    """A share with its two one-sided bounds."""
     low, high = lower_bound(successes, trials, confidence), upper_bound(successes, trials, confidence)
-    return Interval(successes / trials, low, high, confidence)
+    return Interval(successes / rows_of(trials), low, high, confidence)

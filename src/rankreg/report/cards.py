@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from rankreg.desk import point_lines, to_json
 from rankreg.desk.words import number, share
-from rankreg.metrics import threshold_at_tpr
+from rankreg.metrics import empirical_thresholds
 from rankreg.operating import (
     NotEnoughPositives,
     OperatingPoint,
+    Per,
     certified_rank,
     certify_targets,
     percent,
@@ -29,21 +32,31 @@ class Card:
 
 
 def cards(
-    models: Sequence[Model], tprs: Sequence[float], confidence: float, prevalence: float | None
+    models: Sequence[Model],
+    tprs: Sequence[float],
+    confidence: float,
+    prevalence: float | None,
+    per: Per = "row",
 ) -> list[Card]:
     """A card for each model and target; targets that the positives cannot certify say so."""
-    n = len(models[0].positives)
-    within = [tpr for tpr in dict.fromkeys(tprs) if certified_rank(n, tpr, confidence)]
     found = []
     for model in models:
+        trials = model.sample.judged(per).trials
+        within = [tpr for tpr in dict.fromkeys(tprs) if certified_rank(trials, tpr, confidence)]
         points = {}
         if within:
             together = certify_targets(
-                model.labels, model.scores, tprs=within, confidence=confidence, prevalence=prevalence
+                model.labels,
+                model.scores,
+                tprs=within,
+                confidence=confidence,
+                prevalence=prevalence,
+                units=model.units,
+                per=per,
             )
             points = {point.tpr: point for point in together.points}
         found += [
-            _certified(model.name, points[tpr]) if tpr in points else _uncertified(model, tpr, confidence)
+            _certified(model.name, points[tpr]) if tpr in points else _uncertified(model, tpr, confidence, per)
             for tpr in dict.fromkeys(tprs)
         ]
     return found
@@ -53,8 +66,9 @@ def _certified(name: str, point: OperatingPoint) -> Card:
     lines = "\n".join(f"{heading}: {sentence}" for heading, sentence in point_lines(point, advice=""))
     given = f"a prevalence of {percent(point.prevalence)}"
     where = given if point.prevalence_given else f"the {share(point.prevalence)} of positives in this file"
+    whose = "units with positives" if point.per == "unit" else "positives"
     verdict = (
-        f"Alarm when score ≥ {point.threshold!r}: at least {percent(point.tpr)} of the positives raise an alarm,"
+        f"Alarm when score ≥ {point.threshold!r}: at least {percent(point.tpr)} of the {whose} raise an alarm,"
         f" {percent(point.confidence)} sure, for {number(point.alarms_per_1000)} alarms per 1,000 samples"
         f" (at most {number(point.alarms_per_1000_at_most, up=True)}) at {where}"
     )
@@ -62,8 +76,9 @@ def _certified(name: str, point: OperatingPoint) -> Card:
     return Card(name, point.tpr, True, verdict, text, to_json(point.to_dict()))
 
 
-def _uncertified(model: Model, tpr: float, confidence: float) -> Card:
-    because = str(NotEnoughPositives(len(model.positives), tpr, confidence))
-    usual = threshold_at_tpr(model.labels, model.scores, tpr)
+def _uncertified(model: Model, tpr: float, confidence: float, per: Per) -> Card:
+    judged = model.sample.judged(per)
+    because = str(NotEnoughPositives(judged.trials, tpr, confidence))
+    usual = float(empirical_thresholds(judged.scores, np.array([tpr]))[0])
     text = f"{model.name}: UNCERTIFIED\n{because}\nUsual threshold, which guarantees nothing: {usual!r}\n"
     return Card(model.name, tpr, False, because, text, None)

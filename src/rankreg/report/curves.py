@@ -7,7 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.metrics import Roc, auc, empirical_thresholds, roc
-from rankreg.operating import Interval, auc_interval, certified_rank
+from rankreg.operating import Interval, auc_interval
+from rankreg.operating.exact import certified_ranks
+from rankreg.operating.intervals import divided_risks
 from rankreg.report.models import Model
 from rankreg.report.tables import bounds
 
@@ -35,18 +37,18 @@ def band(model: Model, tprs: Sequence[float] | Reals, confidence: float) -> Band
     """`operating.fpr_at_tpr_interval` at many TPRs, each interval by itself, for one sort of the scores."""
     ordered, negatives = model.positives, model.negatives
     n, m = len(ordered), len(negatives)
-    share = min(max(m / (n + m), 0.05), 0.95)
-    quantile_risk, count_risk = share * (1 - confidence) / 2, (1 - share) * (1 - confidence) / 2
+    of_positives, of_negatives = model.sample.positive_trials, model.sample.negative_trials
+    quantile_risk, count_risk = divided_risks(of_positives, of_negatives, confidence)
     levels = np.asarray(tprs, dtype=np.float64)
-    lowest = np.array([certified_rank(n, tpr, 1 - quantile_risk) for tpr in levels])
-    highest = n + 1 - np.array([certified_rank(n, 1 - tpr, 1 - quantile_risk) for tpr in levels])
+    lowest = certified_ranks(of_positives, levels, [1 - quantile_risk])[:, 0]
+    highest = n + 1 - certified_ranks(of_positives, 1 - levels, [1 - quantile_risk])[:, 0]
 
     def false(ranks: NDArray[np.int64]) -> NDArray[np.int64]:
         thresholds = ordered[np.clip(ranks, 1, n) - 1]
         return m - np.searchsorted(negatives, thresholds, side="left").astype(np.int64)
 
-    high = np.where(lowest >= 1, bounds(false(lowest), m, 1 - count_risk)[1], 1.0)
-    low = np.where(highest <= n, bounds(false(highest), m, 1 - count_risk)[0], 0.0)
+    high = np.where(lowest >= 1, bounds(false(lowest), of_negatives, 1 - count_risk)[1], 1.0)
+    low = np.where(highest <= n, bounds(false(highest), of_negatives, 1 - count_risk)[0], 0.0)
     estimate = m - np.searchsorted(negatives, empirical_thresholds(ordered, levels), side="left")
     return Band(levels, estimate / m, low, high)
 

@@ -27,7 +27,8 @@ class Model:
 
     ids: names of the samples, by which models are matched; without them, by position. details: from places in the
     arrays to columns of values, shown beside the hardest samples. image: from a place to a picture, or None.
-    source: what the foot of the page says about the data, e.g. {"file": …, "sha256": …}.
+    source: what the foot of the page says about the data, e.g. {"file": …, "sha256": …}. units: one value per
+    sample; rows with the same value need not be independent of each other.
     """
 
     name: str
@@ -37,17 +38,18 @@ class Model:
     details: Details | None = None
     image: Images | None = None
     source: Mapping[str, str] = field(default_factory=dict)
+    units: NDArray[Any] | None = None
 
     @classmethod
     def of(cls, name: str, scores: Scores, **more: Any) -> "Model":
-        """From `Scores`; more: details, image, source."""
-        return cls(name, scores.labels, scores.values, scores.ids, **more)
+        """From `Scores` with their units; more: details, image, source."""
+        return cls(name, scores.labels, scores.values, scores.ids, units=scores.units, **more)
 
     @cached_property
     def sample(self) -> Sample:
         """Checked once; messages name the model."""
         try:
-            return Sample.of(self.labels, self.scores)
+            return Sample.of(self.labels, self.scores, self.units)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from error
 
@@ -81,6 +83,8 @@ def check_models(models: Sequence[Model]) -> None:
     names = [model.name for model in models]
     if len(set(names)) < len(names):
         raise ValueError(f"two models have the same name: {', '.join(names)}; give each its own")
+    if len({model.units is None for model in models}) > 1:
+        raise ValueError("some models have units and some have none: give them for all, or for none")
     for model in models:
         _ = model.sample
 

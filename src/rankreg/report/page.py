@@ -17,7 +17,7 @@ from markupsafe import Markup
 from rankreg import __version__
 from rankreg._files import write_whole
 from rankreg.desk.words import comparison_lines
-from rankreg.operating import Record, compare
+from rankreg.operating import Per, Record, assumption, compare
 from rankreg.operating._records import check_confidence, check_target
 from rankreg.operating.exact import check_prevalence
 from rankreg.report import charts, curves, examples
@@ -38,7 +38,8 @@ class Settings(Record):
     """What was fixed before the scores were seen, and where the threshold will be used.
 
     tprs: several are certified together. prevalence: without it, that of the samples. per_day: samples a day.
-    examples: how many hardest samples of either class to show. config: shown at the foot.
+    examples: how many hardest samples of either class to show. config: shown at the foot. per: whose recall is
+    promised, that of rows or of units, as for `certify`.
     """
 
     tprs: tuple[float, ...] = (0.98,)
@@ -48,6 +49,7 @@ class Settings(Record):
     title: str = "Operating point report"
     examples: int = 12
     config: Mapping[str, Any] = field(default_factory=dict)
+    per: Per = "row"
 
     def __post_init__(self) -> None:
         if not self.tprs:
@@ -76,14 +78,17 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
     pairs = [paired_scores(first, other) for other in others]
     n, m = len(first.positives), len(first.negatives)
     prevalence = n / (n + m) if chosen.prevalence is None else chosen.prevalence
-    stops = Stops.around(chosen.tprs, chosen.confidence, prevalence)
-    ranks = ranks_for(n, stops)
-    counts = [counts_for(model, ranks, stops) for model in models]
+    stops = Stops.around(chosen.tprs, chosen.confidence, prevalence, coarse=first.units is not None)
+    ranks = ranks_for(first.sample.judged(chosen.per).trials, stops)
+    counts = [counts_for(model, ranks, stops, chosen.per) for model in models]
     strictest = max(stops.fixed_tprs)
     setting = Setting(strictest, stops.fixed_confidence, stops.fixed_prevalence, chosen.per_day)
     values = [values_at(ranks, count, m, stops, setting) for count in counts]
     verdicts = [
-        (other.name, comparison_lines(compare(*pair, tpr=tpr, confidence=chosen.confidence), names))
+        (
+            other.name,
+            comparison_lines(compare(*pair, tpr=tpr, confidence=chosen.confidence, units=first.units), names),
+        )
         for other, pair in zip(others, pairs, strict=True)
         for tpr in chosen.tprs
         for names in [(first.name, other.name)]
@@ -98,9 +103,12 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
         values=values,
         positives=n,
         negatives=m,
+        ranked=ranks.positives,
+        units=ranks.units,
+        assumption=assumption(ranks),
         prevalence=prevalence,
         verdicts=verdicts,
-        cards=cards(models, chosen.tprs, chosen.confidence, chosen.prevalence),
+        cards=cards(models, chosen.tprs, chosen.confidence, chosen.prevalence, chosen.per),
         roc=_roc(models, chosen, stops, values),
         distributions=[
             charts.histogram(distribution(model, float(str(value["threshold"]))))

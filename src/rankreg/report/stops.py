@@ -11,6 +11,10 @@ Shares = tuple[float, ...]
 TPRS: Shares = tuple(
     whole / 10_000 for whole in chain(range(5000, 9000, 100), range(9000, 9950, 10), range(9950, 10_000, 5))
 )
+COARSE_TPRS: Shares = tuple(
+    whole / 1000 for whole in chain(range(500, 900, 50), range(900, 990, 10), range(990, 1000, 2))
+)
+COARSE_CONFIDENCES: Shares = (0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
 CONFIDENCES: Shares = (*(whole / 100 for whole in range(80, 100)), 0.995, 0.999)
 MANTISSAS = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
 PREVALENCES: Shares = tuple(
@@ -30,10 +34,13 @@ class Stops(Record):
     fixed_prevalence: int
 
     @classmethod
-    def around(cls, tprs: Iterable[float], confidence: float, prevalence: float) -> "Stops":
-        """The usual stops and the ones that were fixed."""
+    def around(
+        cls, tprs: Iterable[float], confidence: float, prevalence: float, *, coarse: bool = False
+    ) -> "Stops":
+        """The usual stops and the ones that were fixed; coarse: fewer, where each costs more to compute."""
         wanted = tuple(dict.fromkeys(tprs))
-        all_tprs, confidences = _with(TPRS, wanted), _with(CONFIDENCES, [confidence])
+        all_tprs = _with(COARSE_TPRS if coarse else TPRS, wanted)
+        confidences = _with(COARSE_CONFIDENCES if coarse else CONFIDENCES, [confidence])
         prevalences = _with(PREVALENCES, [prevalence])
         return cls(
             tprs=all_tprs,

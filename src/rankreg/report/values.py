@@ -26,12 +26,13 @@ def values_at(ranks: Ranks, counts: Counts, negatives: int, stops: Stops, settin
     cell = stops.cell(setting.tpr, setting.confidence)
     place, usual = ranks.places[cell], ranks.usual[setting.tpr]
     recall, fpr = counts.caught[place] / ranks.positives, counts.false[place] / negatives
+    row_recall = counts.rows[place] / counts.positives
     bound = counts.high[cell]
-    alarms = 1000 * (prevalence * recall + (1 - prevalence) * fpr)
+    alarms = 1000 * (prevalence * row_recall + (1 - prevalence) * fpr)
     alarms_at_most = 1000 * (prevalence + (1 - prevalence) * bound)
-    usual_recall, usual_fpr = counts.caught[usual] / ranks.positives, counts.false[usual] / negatives
+    usual_recall, usual_fpr = counts.rows[usual] / counts.positives, counts.false[usual] / negatives
     usual_alarms = 1000 * (prevalence * usual_recall + (1 - prevalence) * usual_fpr)
-    cleared = prevalence * (1 - recall) + (1 - prevalence) * (1 - fpr)
+    cleared = prevalence * (1 - row_recall) + (1 - prevalence) * (1 - fpr)
     day = setting.per_day or 0.0
     return {
         "tpr": tpr,
@@ -52,11 +53,11 @@ def values_at(ranks: Ranks, counts: Counts, negatives: int, stops: Stops, settin
         "alarms_per_1000_at_most": alarms_at_most,
         "alarms_per_day": alarms / 1000 * day,
         "alarms_per_day_at_most": alarms_at_most / 1000 * day,
-        "misses_per_100000": 100_000 * prevalence * (1 - recall),
+        "misses_per_100000": 100_000 * prevalence * (1 - row_recall),
         "misses_per_100000_at_most": 100_000 * prevalence * (1 - tpr),
-        "misses_per_year": 365 * day * prevalence * (1 - recall),
+        "misses_per_year": 365 * day * prevalence * (1 - row_recall),
         "misses_per_year_at_most": 365 * day * prevalence * (1 - tpr),
-        "ppv": 1000 * prevalence * recall / alarms,
+        "ppv": 1000 * prevalence * row_recall / alarms,
         "ppv_at_least": prevalence * tpr / (prevalence * tpr + (1 - prevalence) * bound),
         "npv": (1 - prevalence) * (1 - fpr) / cleared if cleared else None,
         "npv_at_least": (1 - prevalence) * (1 - bound) / ((1 - prevalence) * (1 - bound) + prevalence * (1 - tpr)),

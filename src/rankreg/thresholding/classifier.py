@@ -1,6 +1,7 @@
 # ruff: noqa: N803, N806 - scikit-learn's name for the data is X
 """Any scikit-learn classifier, alarming at a threshold whose recall is certified."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -9,15 +10,22 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import (
+    MetadataRouter,
+    MethodMapping,
+    get_routing_for_object,
+    process_routing,
+)
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from rankreg._names import look_up
-from rankreg.operating import OperatingPoint, certify
+from rankreg.operating import OperatingPoint, Per, certify
+from rankreg.operating.units import unit_codes
 from rankreg.thresholding.labels import binary_target, positive_class
-from rankreg.thresholding.parts import Places, check_enough, check_share, hold_out
+from rankreg.thresholding.parts import Places, Units, check_enough, check_share, hold_out
 from rankreg.thresholding.responses import METHODS, lowered, response, scores_of
 
 
@@ -34,16 +42,23 @@ class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEsti
         model.certificate_    # what was certified, on how many positives, and the false alarms it costs
 
     `fit` holds out `calibration_size` of each class, fits a clone of `estimator` on the rest and certifies the
-    threshold on what was held out (`rankreg.operating.certify`): whatever the distribution, if new positives come
-    from where these came from and rows are independent. Too few positives are refused before anything is fitted,
-    with the number that is needed. A fitted classifier (prefit=True, or scikit-learn's `FrozenEstimator`) is left
-    as it is, and all of X and y certify: they must be data that it has not seen. Where rows belong together
-    (several of one patient), part them yourself and use that.
+    threshold on what was held out (`rankreg.operating.certify`), whatever the distribution. This holds if new
+    positives come like these and rows are independent of each other. Rows that are not, such as several of one
+    patient, get the same value in `fit(X, y, groups=…)`: then groups must be independent, stay on one side, and are
+    what counts. per: "row" promises the recall of rows, "unit" that of groups, each caught by at least one of its
+    positive rows. Too few positives are refused before anything is fitted, with the number that is needed.
 
-    pos_label: the critical class; by default 1, or the greater of two numbers; needed when labels are strings.
-    response_method: "decision_function", "predict_proba", or "auto", the first of them that is there. Fit
-    parameters such as `sample_weight` go to the classifier, as its metadata routing says where that is enabled.
-    Rows of weight 0 are left out; all others count once in the certificate, whatever their weight.
+    A classifier that is fitted already is fitted anew, as everywhere in scikit-learn, and a warning says so. To
+    keep it as it is, freeze it; then all rows certify the threshold, and they must be rows that it has not seen:
+
+        from sklearn.frozen import FrozenEstimator
+        model = CertifiedThresholdClassifier(FrozenEstimator(fitted), tpr=0.95).fit(X_new, y_new)
+
+    prefit: True freezes `estimator` too. pos_label: the critical class; by default 1, or the greater of two
+    numbers; needed when labels are strings. response_method: "decision_function", "predict_proba", or "auto", the
+    first of them that is there. Fit parameters such as `sample_weight` go to the classifier, as its metadata
+    routing says where that is enabled. Rows of weight 0 are left out; all others count once in the certificate,
+    whatever their weight.
 
     Fitted: `estimator_`, `classes_`, `threshold_`, `certificate_` (an `OperatingPoint`), `pos_label_`.
     """
@@ -54,6 +69,7 @@ class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEsti
         *,
         tpr: float = 0.98,
         confidence: float = 0.95,
+        per: Per = "row",
         pos_label: Any = None,
         response_method: str = "auto",
         prefit: bool = False,
@@ -63,33 +79,48 @@ class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEsti
         self.estimator = estimator
         self.tpr = tpr
         self.confidence = confidence
+        self.per = per
         self.pos_label = pos_label
         self.response_method = response_method
         self.prefit = prefit
         self.calibration_size = calibration_size
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike, **params: Any) -> Self:
-        """Fit the classifier on a part and certify the threshold on the other; or, if it is fitted, on all."""
+    def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None, **params: Any) -> Self:
+        """Fit the classifier on a part and certify the threshold on the other; or, if it is frozen, on all.
+
+        groups: one value per row, the same for rows that are not independent of each other. Passed on to a
+        classifier whose own `fit` takes groups.
+        """
         look_up(METHODS, self.response_method, "response_method")
-        X, y = indexable(X, y)
-        X, y, params = _weighed(X, y, params)
+        X, y, members = indexable(X, y, groups)
+        X, y, params = _weighed(X, y, params if members is None else params | {"groups": members})
+        members = params.pop("groups", None)
+        if members is None and self.per == "unit":
+            raise ValueError('per="unit" promises a recall of groups: pass them to fit, fit(X, y, groups=…)')
+        units = None if members is None else unit_codes(members, len(members))
         target, classes = binary_target(y)
         fitted = self.prefit or isinstance(self.estimator, FrozenEstimator)
         if fitted:
             check_is_fitted(self.estimator)
             classes = _classes_of(self.estimator, classes)
+        elif hasattr(self.estimator, "classes_"):
+            warnings.warn(
+                f"{type(self.estimator).__name__} is fitted already, and a clone of it is now fitted anew on some"
+                " of these rows. To keep it as it is, pass FrozenEstimator(estimator) from sklearn.frozen.",
+                UserWarning,
+                stacklevel=2,
+            )
         place = positive_class(classes, self.pos_label, must_be_named=True)
         positive = target == classes[place]
 
-        kept, held = self._parts(positive, fitted)
-        share = f"calibration_size={self.calibration_size:g}"
-        found, total = int(np.count_nonzero(positive[held])), int(np.count_nonzero(positive))
-        check_enough(found, total, tpr=self.tpr, confidence=self.confidence, size=share)
-        estimator = self.estimator if fitted else self._fitted_on(kept, X, target, params)
+        kept, held = self._parts(positive, units, fitted)
+        promise: dict[str, Any] = {"tpr": self.tpr, "confidence": self.confidence, "per": self.per}
+        check_enough(positive, held, units, **promise, size=f"calibration_size={self.calibration_size:g}")
+        estimator = self.estimator if fitted else self._fitted_on(kept, X, target, members, params)
         method = response(estimator, self.response_method)
         scores = scores_of(estimator, _safe_indexing(X, held), method, place)
-        point = certify(positive[held], scores, tpr=self.tpr, confidence=self.confidence)
+        point = certify(positive[held], scores, **promise, units=None if units is None else units[held])
 
         self.estimator_, self.classes_, self.pos_label_ = estimator, classes, classes[place]
         self.certificate_: OperatingPoint = point
@@ -125,22 +156,26 @@ class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEsti
         check_is_fitted(self, "threshold_")
         return self.estimator_.decision_function(X)
 
-    def _parts(self, positive: NDArray[np.bool_], fitted: bool) -> tuple[Places, Places]:
+    def _parts(self, positive: NDArray[np.bool_], units: Units, fitted: bool) -> tuple[Places, Places]:
         if fitted:
             return np.arange(0), np.arange(len(positive))
         share = check_share(self.calibration_size, "calibration_size")
-        return hold_out(positive, share, check_random_state(self.random_state))
+        return hold_out(positive, share, check_random_state(self.random_state), units)
 
-    def _fitted_on(self, kept: Places, X: Any, y: NDArray[Any], params: dict[str, Any]) -> Any:
-        if get_config()["enable_metadata_routing"]:
+    def _fitted_on(self, kept: Places, X: Any, y: NDArray[Any], groups: Any, params: dict[str, Any]) -> Any:
+        routed = get_config()["enable_metadata_routing"]
+        if groups is not None and _takes_groups(self.estimator, routed):
+            params = params | {"groups": groups}
+        if routed:
             params = process_routing(self, "fit", **params).estimator.fit
         own = {name: _safe_indexing(value, kept) if _per_row(value, y) else value for name, value in params.items()}
         return clone(self.estimator).fit(_safe_indexing(X, kept), y[kept], **own)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Fit parameters are the classifier's."""
+        """Fit parameters are the classifier's; groups are used here too."""
         mapping = MethodMapping().add(callee="fit", caller="fit")
-        return MetadataRouter(owner=self).add(estimator=self.estimator, method_mapping=mapping)
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(estimator=self.estimator, method_mapping=mapping)
 
     def __sklearn_tags__(self) -> Any:
         tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
@@ -160,6 +195,13 @@ def _classes_of(estimator: Any, seen: NDArray[Any]) -> NDArray[Any]:
     if unknown:
         raise ValueError(f"y contains labels that the fitted classifier does not know: {unknown!r:.80}")
     return classes
+
+
+def _takes_groups(estimator: Any, routed: bool) -> bool:
+    """Whether the classifier's own fit is to get the groups: a search over splits by group needs them."""
+    if routed:
+        return bool(get_routing_for_object(estimator).consumes("fit", ["groups"]))
+    return has_fit_parameter(estimator, "groups") or isinstance(estimator, BaseSearchCV)
 
 
 def _weighed(X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:

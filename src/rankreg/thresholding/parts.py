@@ -6,24 +6,45 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.operating import NotEnoughPositives, certified_rank, positives_needed
+from rankreg.operating import NotEnoughPositives, Per, UnitSizes, certified_rank, units_needed
+from rankreg.operating.points import Sample
 
 Places = NDArray[np.int64]
+Units = (
+    NDArray[np.int64] | None
+)  # a number per sample, the same for samples that are not independent; None: all are
 
 
-def hold_out(positive: NDArray[np.bool_], share: float, random: np.random.RandomState) -> tuple[Places, Places]:
-    """The places that are kept and those held out: ⌈share · n⌉ of each class, at least one on either side."""
+def hold_out(
+    positive: NDArray[np.bool_], share: float, random: np.random.RandomState, units: Units = None
+) -> tuple[Places, Places]:
+    """The places that are kept and those held out: ⌈share · n⌉ of each class, at least one on either side.
+
+    With units, n counts units: those with positives for the one class, all others for the other. No unit is on both
+    sides. One that holds more than half of a class is kept.
+    """
+    codes = np.arange(len(positive)) if units is None else np.unique(units, return_inverse=True)[1]
+    classes = np.stack([np.bincount(codes, weights=positive == kind) for kind in (False, True)])
+    huge = (classes > classes.sum(axis=1, keepdims=True) / 2).any(axis=0)
     held = []
-    for members in (np.flatnonzero(~positive), np.flatnonzero(positive)):
-        if len(members) < 2:
-            raise ValueError(
-                f"The least populated class in y has only {len(members)} member: a share is held out of each class,"
-                " for which at least 2 are needed."
+    for kind in (classes[1] == 0, classes[1] > 0):
+        members = np.flatnonzero(kind & ~huge)
+        number = math.ceil(share * np.count_nonzero(kind) - 1e-9)
+        most = len(members) - (not (kind & huge).any())
+        held.append(random.permutation(members)[: max(0, min(number, most))])
+    out = np.isin(codes, np.concatenate(held))
+    for kind in (False, True):
+        if out[positive == kind].all() or not out[positive == kind].any():
+            least, what = (
+                int(np.count_nonzero(classes[int(kind)])),
+                "member" if units is None else "independent unit",
             )
-        number = min(math.ceil(share * len(members) - 1e-9), len(members) - 1)
-        held.append(random.permutation(members)[:number])
-    out = np.sort(np.concatenate(held))
-    return np.setdiff1d(np.arange(len(positive)), out), out
+            together = "" if units is None else " of similar size; rows of one group and equal rows are one unit"
+            raise ValueError(
+                f"The least populated class in y has only {least} {what}{'s' if least != 1 else ''}: a share is"
+                f" held out of each class, for which at least 2 are needed{together}."
+            )
+    return np.flatnonzero(~out), np.flatnonzero(out)
 
 
 def check_share(share: Any, name: str) -> float:
@@ -35,14 +56,26 @@ def check_share(share: Any, name: str) -> float:
     return float(share)
 
 
-def check_enough(held: int, total: int, *, tpr: float, confidence: float, size: str) -> None:
-    """Whether so many positives can certify the TPR; said before anything is fitted.
+def check_enough(
+    positive: NDArray[np.bool_],
+    held: Places,
+    units: Units,
+    *,
+    tpr: float,
+    confidence: float,
+    per: Per = "row",
+    size: str,
+) -> None:
+    """Whether the positives among the places held out can certify the TPR; said before anything is fitted.
 
-    held: the positives held out of `total`; size: how the share was asked for, for the message.
+    size: how the share was asked for, for the message.
     """
-    needed = positives_needed(tpr, confidence)
-    if not certified_rank(held, tpr, confidence):
-        where = f" held out of {total}" if held < total else ""
-        in_all = math.ceil(needed * total / max(held, 1))
-        shared = f", which takes about {in_all} in all with {size}" if held < total else ""
-        raise NotEnoughPositives(held, tpr, confidence, where, shared)
+    scores = np.zeros(len(positive))  # not known yet, and not looked at
+    found = Sample(positive[held], scores[held], None if units is None else units[held]).judged(per).trials
+    if not certified_rank(found, tpr, confidence):
+        counts = np.flatnonzero(positive) if units is None else np.unique(units[positive])
+        number, total = found.units if isinstance(found, UnitSizes) else found, len(counts)
+        where = f" held out of {total}" if number < total else ""
+        in_all = math.ceil(units_needed(found, tpr, confidence) * total / max(number, 1))
+        shared = f", which takes about {in_all} in all with {size}" if number < total else ""
+        raise NotEnoughPositives(found, tpr, confidence, where, shared)

@@ -39,14 +39,15 @@ def score(
                 found.append(model(inputs).float().cpu().numpy())
     model.train(was_training)
     values = np.concatenate(found) if found else np.empty(0, np.float32)
-    return Scores(samples.ids, samples.labels, values)
+    return Scores(samples.ids, samples.labels, values, samples.units)
 
 
 def score_together(model: nn.Module, samples: Samples, *, precision: str, world: World) -> Scores:
     """Scores in every process, each having computed its share."""
     own = np.array_split(np.arange(len(samples)), world.size)[world.rank]
     parts = world.collect(score(model, samples.take(own), precision=precision, device=world.device).values)
-    return Scores(samples.ids, samples.labels, np.concatenate([part for part in parts if len(part)]))
+    values = np.concatenate([part for part in parts if len(part)])
+    return Scores(samples.ids, samples.labels, values, samples.units)
 
 
 def check_model(model: nn.Module, samples: Samples, classes: int, device: torch.device) -> None:

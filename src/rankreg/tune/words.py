@@ -135,6 +135,7 @@ def fit_command(data: Own, config: Path, out: Path, tpr: float) -> str:
         "--target": source.target,
         "--positive": source.positive,
         "--group": source.group,
+        "--groups": source.groups,
         "--id": source.id_column,
         "--size": source.size,
         "--calibration": None if source.calibration == type(source).calibration else source.calibration,

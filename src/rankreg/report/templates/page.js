@@ -24,12 +24,13 @@ const rankreg = (() => {
     const cell = at.tpr * stops.confidences.length + at.confidence;
     const [place, usual, counts] = [ranks.places[cell], ranks.usual[at.tpr], models[model]];
     const [recall, fpr] = [counts.caught[place] / ranks.positives, counts.false[place] / negatives];
+    const rowRecall = counts.rows[place] / counts.positives;
     const bound = counts.high[cell];
-    const alarms = 1000 * (prevalence * recall + (1 - prevalence) * fpr);
+    const alarms = 1000 * (prevalence * rowRecall + (1 - prevalence) * fpr);
     const alarmsAtMost = 1000 * (prevalence + (1 - prevalence) * bound);
-    const [usualRecall, usualFpr] = [counts.caught[usual] / ranks.positives, counts.false[usual] / negatives];
+    const [usualRecall, usualFpr] = [counts.rows[usual] / counts.positives, counts.false[usual] / negatives];
     const usualAlarms = 1000 * (prevalence * usualRecall + (1 - prevalence) * usualFpr);
-    const cleared = prevalence * (1 - recall) + (1 - prevalence) * (1 - fpr);
+    const cleared = prevalence * (1 - rowRecall) + (1 - prevalence) * (1 - fpr);
     const day = at.per_day ?? 0;
     return {
       tpr, confidence, prevalence,
@@ -48,11 +49,11 @@ const rankreg = (() => {
       alarms_per_1000_at_most: alarmsAtMost,
       alarms_per_day: alarms / 1000 * day,
       alarms_per_day_at_most: alarmsAtMost / 1000 * day,
-      misses_per_100000: 100000 * prevalence * (1 - recall),
+      misses_per_100000: 100000 * prevalence * (1 - rowRecall),
       misses_per_100000_at_most: 100000 * prevalence * (1 - tpr),
-      misses_per_year: 365 * day * prevalence * (1 - recall),
+      misses_per_year: 365 * day * prevalence * (1 - rowRecall),
       misses_per_year_at_most: 365 * day * prevalence * (1 - tpr),
-      ppv: 1000 * prevalence * recall / alarms,
+      ppv: 1000 * prevalence * rowRecall / alarms,
       ppv_at_least: prevalence * tpr / (prevalence * tpr + (1 - prevalence) * bound),
       npv: cleared ? (1 - prevalence) * (1 - fpr) / cleared : null,
       npv_at_least: (1 - prevalence) * (1 - bound) / ((1 - prevalence) * (1 - bound) + prevalence * (1 - tpr)),
