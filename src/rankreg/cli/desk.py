@@ -17,7 +17,14 @@ Label = Annotated[
 ]
 Score = Annotated[str, typer.Option(help="Column of scores, higher = more critical.")]
 Positive = Annotated[
-    str | None, typer.Option(help="The label of the critical class; every other label is negative.")
+    str | None, typer.Option(help="The label of the critical class; needed unless labels are 0/1 or true/false.")
+]
+Negative = Annotated[
+    list[str] | None,
+    typer.Option(help="A label that is negative; may be repeated. Needed if there are several beside --positive."),
+]
+RestNegative = Annotated[
+    bool, typer.Option("--rest-negative", help="Every label but that of --positive is negative.")
 ]
 Separator = Annotated[str, typer.Option(help="What separates the columns of a CSV file: ',', ';', tab.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -43,6 +50,8 @@ def certify(
     group: Annotated[str | None, typer.Option(help="Column of groups: the recall is guaranteed in each.")] = None,
     prevalence: Prevalence = None,
     positive: Positive = None,
+    negative: Negative = None,
+    rest_negative: RestNegative = False,
     cost_miss: Annotated[
         float | None, typer.Option(help="Cost of a missed positive: take the cheapest threshold.")
     ] = None,
@@ -52,13 +61,15 @@ def certify(
 ) -> None:
     """The threshold whose recall is guaranteed, and what it costs in false alarms."""
     from rankreg import desk, operating
+    from rankreg.labels import LabelRule
 
     targets = tpr or [0.98]
     if (cost_miss is None) != (cost_alarm is None):
         raise ValueError("--cost-miss and --cost-alarm belong together: give both")
     if sum([group is not None, len(targets) > 1, cost_miss is not None]) > 1:
         raise ValueError("--group, several --tpr and costs cannot be combined: run certify once for each")
-    rows = _read(file, desk.Columns(score, label, positive, group=group, separator=separator))
+    rule = LabelRule(positive, tuple(negative or ()), rest_negative)
+    rows = _read(file, desk.Columns(score, label, rule, group=group, separator=separator))
     labels = rows.labelled()
     settings: dict[str, Any] = {"confidence": confidence, "prevalence": prevalence}
     if rows.groups is not None:
@@ -94,6 +105,8 @@ def compare(
     tpr: Tpr = 0.98,
     confidence: Confidence = 0.95,
     positive: Positive = None,
+    negative: Negative = None,
+    rest_negative: RestNegative = False,
     draws: Annotated[int, typer.Option(help="Bootstrap draws.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
     separator: Separator = ",",
@@ -101,9 +114,11 @@ def compare(
 ) -> None:
     """Whether one model raises fewer false alarms than another on the same samples."""
     from rankreg import desk, operating
+    from rankreg.labels import LabelRule
 
-    first = _read(a, desk.Columns(score, label, positive, id=id_column, separator=separator))
-    second = _read(b, desk.Columns(score_b or score, label, positive, id=id_column, separator=separator))
+    rule = LabelRule(positive, tuple(negative or ()), rest_negative)
+    first = _read(a, desk.Columns(score, label, rule, id=id_column, separator=separator))
+    second = _read(b, desk.Columns(score_b or score, label, rule, id=id_column, separator=separator))
     if id_column is None and len(first.scores) != len(second.scores):
         raise ValueError(
             f"{a} has {len(first.scores):,} rows and {b} {len(second.scores):,}: they cannot be matched by"
@@ -132,6 +147,8 @@ def monitor(
         str | None, typer.Option(help="Column of labels; without it every row is a confirmed positive.")
     ] = None,
     positive: Positive = None,
+    negative: Negative = None,
+    rest_negative: RestNegative = False,
     time: Annotated[
         str | None, typer.Option(help="Column to sort by; without it rows are in order of confirmation.")
     ] = None,
@@ -143,9 +160,11 @@ def monitor(
 ) -> None:
     """Whether the recall of a deployed threshold has fallen, from positives confirmed later; look at any time."""
     from rankreg import desk, operating
+    from rankreg.labels import LabelRule
 
     deployed, promised, _ = _deployed(threshold, point, tpr, None)
-    rows = _read(file, desk.Columns(score, label, positive, time=time, separator=separator))
+    rule = LabelRule(positive, tuple(negative or ()), rest_negative)
+    rows = _read(file, desk.Columns(score, label, rule, time=time, separator=separator))
     scores = rows.scores if rows.labels is None else rows.scores[rows.labels == 1]
     watch = operating.monitor(scores, threshold=deployed, tpr=promised, level=level, verified_below=verified_below)
     _show(watch, as_json, desk.watch_lines(watch), rows)
@@ -161,14 +180,18 @@ def recertify(
     confidence: Annotated[float | None, typer.Option(help="How sure; 0.95 or that of --point.")] = None,
     prevalence: Prevalence = None,
     positive: Positive = None,
+    negative: Negative = None,
+    rest_negative: RestNegative = False,
     separator: Separator = ",",
     as_json: Json = False,
 ) -> None:
     """Whether a deployed threshold still holds on new labelled scores, and the threshold they certify."""
     from rankreg import desk, operating
+    from rankreg.labels import LabelRule
 
     deployed, promised, sure = _deployed(threshold, point, tpr, confidence)
-    rows = _read(file, desk.Columns(score, label, positive, separator=separator))
+    rule = LabelRule(positive, tuple(negative or ()), rest_negative)
+    rows = _read(file, desk.Columns(score, label, rule, separator=separator))
     found = operating.recertify(
         rows.labelled(), rows.scores, threshold=deployed, tpr=promised, confidence=sure, prevalence=prevalence
     )

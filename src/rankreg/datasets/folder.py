@@ -2,21 +2,26 @@
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from rankreg._names import look_up
 from rankreg.datasets._grouping import SHARES, check_both_classes, check_parts, stratified_parts
 from rankreg.datasets.images import SUFFIXES, decode, image_size
 from rankreg.datasets.splits import Samples, Splits, image_preprocessing
+from rankreg.labels import LabelRule, Reading, read_labels
 
 
 def image_folder(
     path: Path | str,
     *,
     positive: str | None = None,
+    negative: Collection[str] = (),
+    rest_negative: bool = False,
     size: int | Sequence[int] = 64,
     seed: int = 0,
     member: int = 0,
@@ -25,6 +30,8 @@ def image_folder(
 ) -> Splits:
     """The images below `path`: folders `negative` and `positive`, or one per class, `positive` the critical one.
 
+    With more than two class folders, say which are negative, or rest_negative (`rankreg.labels.LabelRule`).
+
     Ids are paths relative to `path`. Images are squeezed to `size`; those of equal bytes stay in one part; parts
     are stratified by class and cut by `seed`; another `member` of an ensemble gets other training and validation
     images, the rest alike. With `cache`, a folder, decoded images are kept there instead of in memory.
@@ -32,23 +39,35 @@ def image_folder(
     home, sides = Path(path), image_size(size)
     kinds = class_folders(home)
     critical = _critical(home, kinds, positive)
+    rule = LabelRule(critical, tuple(negative), rest_negative)
     paths = [image for kind in kinds for image in list_images(home / kind)]
     ids = np.asarray([image.relative_to(home).as_posix() for image in paths])
     classes = np.asarray([kinds.index(name.split("/")[0]) for name in ids])
-    labels = (classes == kinds.index(critical)).astype(np.int64)
+    labels, found = folder_labels(ids.tolist(), rule, home)
     check_both_classes(labels, shares, ("negative", "positive"))
 
     copies = np.asarray([_digest(image) for image in paths])
     parts = stratified_parts(classes, copies, shares, seed=seed, member=member)
     check_parts(labels, parts, "too many images are copies of each other")
     images = decode(paths, ids.tolist(), sides, cache=Path(cache) if cache is not None else None)
-    others = [kind for kind in kinds if kind != critical]
     return Splits(
         name=home.resolve().name,
         parts={name: Samples(images, rows, labels[rows], ids[rows]) for name, rows in parts.items()},
-        classes=(others[0] if len(others) == 1 else "other", critical),
-        preprocessing=image_preprocessing(sides),
+        classes=(found.negative, critical),
+        preprocessing={
+            **image_preprocessing(sides),
+            "negative": [] if rest_negative else list(negative) or [found.negative],
+            "rest_negative": rest_negative,
+        },
     )
+
+
+def folder_labels(
+    ids: Sequence[str], rule: LabelRule, home: Path, *, partial: bool = False
+) -> tuple[NDArray[np.int64], Reading]:
+    """1 for images of the positive class folder, 0 for those of negative ones, by their paths below `home`."""
+    kinds = pd.Series([name.split("/")[0] for name in ids], name="class folder", dtype=object)
+    return read_labels(kinds, rule, f"{home}: the class folder", partial=partial)
 
 
 def list_images(folder: Path) -> list[Path]:
