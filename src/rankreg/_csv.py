@@ -12,7 +12,7 @@ from typing import TextIO
 
 import numpy as np
 
-BLOCK = 1 << 18  # characters
+BLOCK = 1 << 16  # characters
 MANY = 1000  # rows with faults: more than that, and more than half of all, means that the first line is the odd one
 END = "end of the block"
 

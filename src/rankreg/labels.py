@@ -37,6 +37,12 @@ class LabelRule:
         if self.positive in self.negative:
             raise ValueError(f"{self.positive!r} was named both positive and negative: name it once")
 
+    def described(self) -> dict[str, Any]:
+        """As JSON values, beside the names of the two classes, which say all unless there are more values."""
+        if self.rest_negative:
+            return {"rest_negative": True}
+        return {"negative": list(self.negative)} if len(self.negative) > 1 else {}
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -95,25 +101,25 @@ def _meaning(
         raise ValueError(f"{holds}: say which value is the positive one, with --positive VALUE; nothing is guessed")
     positive = _spelled(rule.positive, column)
     named = {_spelled(value, column) for value in rule.negative}
-    if positive not in counts and not partial:
-        raise ValueError(f"{holds}: none of them is the positive value {rule.positive!r}")
     others = [value for value, _ in counts.most_common() if value != positive]
     unnamed = [value for value in others if value not in named]
-    similar = [value for value in unnamed if alike(value, positive)]
+    covered = rule.rest_negative or (not named and len(unnamed) <= 1) or not unnamed
+    if positive not in counts and not (partial and covered):
+        raise ValueError(f"{holds}: none of them is the positive value {rule.positive!r}")
+    numbers = pd.api.types.is_numeric_dtype(column)  # two of them are spelled alike already
+    similar = [value for value in unnamed if not numbers and alike(value, positive)]
     if similar:
         raise ValueError(
             f"{holds}: {listing(map(repr, similar))} beside {positive!r} looks like the positive value, yet would"
             " not count as positive; spell them alike in the file"
         )
-    if rule.rest_negative or (not named and len(unnamed) <= 1):
-        return positive, named | set(unnamed)
-    if unnamed:
+    if not covered:
         typed = " ".join(f"--negative {shlex.quote(value)}" for value in others[:SHOWN])
         raise ValueError(
             f"{holds}: {listing(map(repr, unnamed))} was named neither positive nor negative. Name the negative"
             f" values ({typed}), count all others as negative (--rest-negative), or remove those rows"
         )
-    return positive, named
+    return positive, named | set(unnamed)
 
 
 def alike(value: str, other: str) -> bool:

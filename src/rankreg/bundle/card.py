@@ -80,7 +80,7 @@ class BundleCard(_Part):
 
     @property
     def labels(self) -> LabelRule:
-        """How labels are to be read; older cards name only the two classes."""
+        """How labels are to be read, as in the fit."""
         said = self.preprocessing
         negative = said.get("negative") or [self.classes[0]]
         rest = said.get("rest_negative", False)

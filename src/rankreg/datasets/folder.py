@@ -54,11 +54,7 @@ def image_folder(
         name=home.resolve().name,
         parts={name: Samples(images, rows, labels[rows], ids[rows]) for name, rows in parts.items()},
         classes=(found.negative, critical),
-        preprocessing={
-            **image_preprocessing(sides),
-            "negative": [] if rest_negative else list(negative) or [found.negative],
-            "rest_negative": rest_negative,
-        },
+        preprocessing=image_preprocessing(sides) | rule.described(),
     )
 
 

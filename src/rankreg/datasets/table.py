@@ -85,10 +85,9 @@ def table(
             **replace(preprocessor, unused=(*preprocessor.unused, *names)).to_dict(),
             "target": target,
             "positive": found.positive,
-            "negative": [] if rest_negative else list(negative) or [found.negative],
-            "rest_negative": rest_negative,
             "id_column": id_column,
             "header": header,
+            **rule.described(),
         },
     )
 

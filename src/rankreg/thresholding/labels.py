@@ -25,7 +25,7 @@ def binary_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     if len(classes) < 2:
         raise ValueError(f"Two classes are needed, y holds 1 class only: {classes.tolist()!r:.80}")
     first, second = map(str, classes.tolist())
-    if alike(first, second):
+    if classes.dtype.kind in "OUST" and alike(first, second):
         raise ValueError(f"The classes {first!r} and {second!r} of y look like one: spell them alike.")
     return target, classes
 
