@@ -24,6 +24,12 @@ def number(cell: str) -> float:
         return float("inf")
 
 
+def texts(row: dict[str, str], inputs: dict[str, Any]) -> list[str]:
+    """The cells of the columns of texts: a gap is spelled as the model wants it."""
+    cells = [row[name] for name in inputs["texts"]]
+    return [inputs["missing_text"] if WORDS.get(cell.lower()) == "nan" else cell for cell in cells]
+
+
 def whole(row: dict[Any, Any]) -> dict[str, str]:
     """A row with as many fields as the first line; one that was cut must not be scored as if cells were missing."""
     if None in row or None in row.values():
@@ -41,7 +47,7 @@ def score_table(model: str, table: str) -> tuple[Any, ...]:
     if "numbers" in inputs:
         feeds["numbers"] = np.array([[number(row[name]) for name in inputs["numbers"]] for row in rows])
     if "texts" in inputs:
-        feeds["texts"] = np.array([[row[name] for name in inputs["texts"]] for row in rows], dtype=object)
+        feeds["texts"] = np.array([texts(row, inputs) for row in rows], dtype=object)
     return tuple(session.run(["score", "alarm"], feeds))
 
 

@@ -1,6 +1,7 @@
 """No fault of a row reads as "no alarm": in `predict`, `evaluate`, `fit`, the estimators and the ONNX file."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from rankreg.models import MLPShape, build_model
 from rankreg.predict import evaluate, predict, reading
 from rankreg.thresholding import CertifiedThresholdClassifier
 from tests.conftest import Run
-from tests.own_data import write_images, write_table
+from tests.own_data import shared_data, write_images, write_table
 from tests.test_bundle import TABLE, contents
+from tests.test_export import consumed
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +144,7 @@ def test_a_fit_refuses_bad_rows_by_row_and_line(run: Run, home: Path, fault: str
         assert "Traceback" not in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["1e37", "-999999", "1e22", "3e38"])
 @pytest.mark.parametrize("label", [0, 1])
 def test_one_absurd_cell_leaves_a_fit_that_works(home: Path, tmp_path: Path, cell: str, label: int) -> None:
@@ -173,8 +176,8 @@ def test_training_rows_are_never_at_the_limit() -> None:
     assert np.sqrt(10**8 - 1) < FARTHEST
 
 
-def test_ordinary_data_are_standardised_as_before(shared_data: Path) -> None:
-    rows = pd.read_csv(shared_data / "tabular" / "mammography.csv.xz", header=None).iloc[:, :6]
+def test_ordinary_data_are_standardised_as_before() -> None:
+    rows = pd.read_csv(shared_data() / "tabular" / "mammography.csv.xz", header=None).iloc[:, :6]
     rows.columns = rows.columns.map(str)
     fitted = TablePreprocessor.fit(rows.iloc[:6000])
     expected = (rows - rows.iloc[:6000].mean()) / rows.iloc[:6000].std(ddof=0)
@@ -243,6 +246,19 @@ def test_onnx_agrees_on_every_row_also_on_bad_ones(home: Path, tmp_path: Path) -
     assert alarms.tolist() == ours.alarm.astype(bool).tolist()
     assert 0 < np.isnan(scores).sum() < len(rows)
     assert alarms[np.isnan(scores)].all()
+
+
+def test_the_consumer_example_alarms_on_the_same_rows(home: Path, tmp_path: Path) -> None:
+    cells = [LINES[fault] for fault in LINES if not fault.startswith(("cut", "too long", "shifted"))]
+    data = with_lines(home, tmp_path / "new.csv", [*cells, *HARMLESS.values(), "x,0.5,NA,0.1,0"])
+    bundle = load_bundle(home / "out")
+    predict(bundle, data, tmp_path / "scores.csv")
+    ours = pd.read_csv(tmp_path / "scores.csv")
+    found = consumed(export_onnx(bundle, tmp_path / "m.onnx").out, data)
+    np.testing.assert_allclose(found[:, 0], ours.score, rtol=0, atol=1e-4)
+    assert found[ours.problem.notna(), 1].tolist() == [1] * (len(cells) + 1)
+    with pytest.raises(subprocess.CalledProcessError):
+        consumed(tmp_path / "m.onnx", with_lines(home, data, [LINES["cut"]]))
 
 
 class Odd(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -22,7 +22,7 @@ from tests.own_data import write_table
 def read(values: list[Any], *named: Any, **options: Any) -> list[int]:
     labels, reading = read_labels(pd.Series(values, name="y"), LabelRule(*named, **options), "column 'y'")
     assert (reading.positives, reading.negatives) == (int(labels.sum()), int((labels == 0).sum()))
-    return labels.tolist()
+    return [int(label) for label in labels]
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,10 @@ def test_what_was_not_named_is_refused_with_every_value_and_its_count(
 
 
 def test_a_rule_that_contradicts_itself_is_refused() -> None:
-    for named in (("yes", ("yes",)), (None, ("no",)), (None, (), True)):
+    contradictions: list[Any] = [("yes", ("yes",)), (None, ("no",)), (None, (), True)]
+    for named in contradictions:
         with pytest.raises(ValueError, match="named"):
-            LabelRule(*named)  # type: ignore[arg-type]
+            LabelRule(*named)
 
 
 def claims(path: Path) -> Path:

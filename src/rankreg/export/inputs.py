@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.bundle.inputs import Categorical, ImageInputs, Numeric, TableInputs
-from rankreg.datasets.preprocessing import FARTHEST, LARGEST
+from rankreg.datasets.preprocessing import FARTHEST, LARGEST, NO_SPREAD
 from rankreg.export.graph import Graph
 from rankreg.export.resizing import add_resizing
 
@@ -169,7 +169,9 @@ def probes(inputs: ImageInputs | TableInputs, count: int, rng: np.random.Generat
         return {IMAGES: rng.integers(0, 256, (count, inputs.height, inputs.width, 3), dtype=np.uint8)}
     found: dict[str, NDArray[Any]] = {}
     if inputs.numeric:
-        columns = [column.mean + column.scale * rng.normal(size=count) for column in inputs.numeric]
+        scales = [1.0 if column.scale == NO_SPREAD else column.scale for column in inputs.numeric]
+        means = [column.mean for column in inputs.numeric]
+        columns = [mean + scale * rng.normal(size=count) for mean, scale in zip(means, scales, strict=True)]
         chance = rng.random((count, len(columns)))
         odd = rng.choice([np.inf, -np.inf, 1e300, -1e22], size=chance.shape)
         found[NUMBERS] = np.where(chance < 0.1, np.nan, np.where(chance > 0.99, odd, np.stack(columns, axis=1)))
