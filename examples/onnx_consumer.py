@@ -17,8 +17,24 @@ WORDS = {"": "nan", "na": "nan", "n/a": "nan", "null": "nan", "true": "1", "fals
 
 
 def number(cell: str) -> float:
-    """A cell of a column of numbers: gaps and truth values are words."""
-    return float(WORDS.get(cell.lower(), cell))
+    """A cell of a column of numbers: gaps and truth values are words, other texts are inf, which alarms."""
+    try:
+        return float(WORDS.get(cell.lower(), cell))
+    except ValueError:
+        return float("inf")
+
+
+def texts(row: dict[str, str], inputs: dict[str, Any]) -> list[str]:
+    """The cells of the columns of texts: a gap is spelled as the model wants it."""
+    cells = [row[name] for name in inputs["texts"]]
+    return [inputs["missing_text"] if WORDS.get(cell.lower()) == "nan" else cell for cell in cells]
+
+
+def whole(row: dict[Any, Any]) -> dict[str, str]:
+    """A row with as many fields as the first line; one that was cut must not be scored as if cells were missing."""
+    if None in row or None in row.values():
+        raise ValueError(f"too few or too many fields: {row}")
+    return row
 
 
 def score_table(model: str, table: str) -> tuple[Any, ...]:
@@ -26,12 +42,12 @@ def score_table(model: str, table: str) -> tuple[Any, ...]:
     session = InferenceSession(model)
     inputs = json.loads(session.get_modelmeta().custom_metadata_map["inputs"])
     with Path(table).open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file))
+        rows = [whole(row) for row in csv.DictReader(file)]
     feeds: dict[str, Any] = {}
     if "numbers" in inputs:
         feeds["numbers"] = np.array([[number(row[name]) for name in inputs["numbers"]] for row in rows])
     if "texts" in inputs:
-        feeds["texts"] = np.array([[row[name] for name in inputs["texts"]] for row in rows], dtype=object)
+        feeds["texts"] = np.array([texts(row, inputs) for row in rows], dtype=object)
     return tuple(session.run(["score", "alarm"], feeds))
 
 

@@ -161,12 +161,12 @@ def test_awkward_tables_agree_with_torch(tmp_path: Path, head: Any) -> None:
     made = export_onnx(bundle, tmp_path / "m.onnx")
     assert made.inputs["missing_text"] == "?"
     feeds = {
-        "numbers": np.array([[np.nan, 1.7e9 + 1], [40.0, np.nan], [60.0, 1.7e9 - 3]]),
+        "numbers": np.array([[np.nan, 1.7e9 + 1], [40.0, 1.7e9 + 2], [60.0, 1.7e9 - 3]]),
         "texts": np.array([["", "x"], ["?", "y"], ["Bein", ""]], dtype=object),
     }
     matrix = [  # by hand: age, age is missing, seconds, "", arm, Bein, other, free text is other
         [-0.15, 1, 0.5, 1, 0, 0, 0, 1],
-        [-1.15, 0, 0.0, 0, 0, 0, 1, 1],
+        [-1.15, 0, 1.0, 0, 0, 0, 1, 1],
         [0.85, 0, -1.5, 0, 0, 1, 0, 1],
     ]
     with torch.inference_mode():

@@ -162,8 +162,8 @@ def test_a_folder_of_skin_lesions_goes_all_the_way_to_predict(rankreg: CommandLi
         (tmp_path / "lesions" / str(kinds[k])).mkdir(parents=True, exist_ok=True)
         (tmp_path / "lesions" / str(kinds[k]) / f"{k}.jpg").write_bytes(jpeg[offsets[k] : offsets[k + 1]].tobytes())
     images, out = tmp_path / "lesions", tmp_path / "out"
-    arguments = ("fit", images, "--positive", "mel", "--size", 32, "--epochs", 2, "--tpr", "0.5", "--out", out)
-    status, said, error = rankreg(*arguments)
+    options = ("--positive", "mel", "--rest-negative", "--size", 32, "--epochs", 2, "--tpr", "0.5")
+    status, said, error = rankreg("fit", images, *options, "--out", out)
     assert status == 0, error
     assert "certified: at least 50 %" in said
     assert rankreg("predict", out, images, "--out", tmp_path / "scores.csv")[0] == 0

@@ -89,7 +89,7 @@ def test_further_columns_are_ignored_and_unlabelled_rows_without_names_are_numbe
     predict(table_bundle, tmp_path / "new.csv", tmp_path / "new-scores.csv")
     predict(table_bundle, table_folder / "data.csv", tmp_path / "scores.csv")
     new, old = pd.read_csv(tmp_path / "new-scores.csv"), pd.read_csv(tmp_path / "scores.csv")
-    assert new.id.tolist() == list(range(400))
+    assert new.id.tolist() == list(range(1, 401))
     assert new.score.equals(old.score)
 
 
@@ -160,7 +160,9 @@ def test_labels_that_the_bundle_does_not_know_are_no_negatives(
 ) -> None:
     rows = pd.read_csv(table_folder / "data.csv")
     rows.assign(sick=rows.sick.map({0: "no", 1: "yes"})).to_csv(tmp_path / "new.csv", index=False)
-    with pytest.raises(ValueError, match="target 'sick' holds 'no', 'yes'; the bundle's positive value is '1'"):
+    with pytest.raises(
+        ValueError, match=r"holds 'no' \(320\), 'yes' \(80\): none of them is the positive value '1'"
+    ):
         evaluate(table_bundle, tmp_path / "new.csv")
     assert predict(table_bundle, tmp_path / "new.csv", tmp_path / "scores.csv").samples == 400
     rows.assign(sick=rows.sick.astype(float)).to_csv(tmp_path / "new.csv", index=False)
@@ -178,13 +180,14 @@ def test_images_that_cannot_be_read_are_reported_and_the_others_scored(
     (images / "notes.txt").write_text("not looked at")
     rankreg = CommandLine(monkeypatch, capsys)
     status, said, error = rankreg("predict", image_folder / "out", images, "--out", tmp_path / "scores.csv")
-    assert status == 0
+    assert status == 1
     assert "12 samples" in said
-    assert "2 could not be read and have no score: bad/torn.png" in error
+    assert "2 could not be scored and raise an alarm: bad/torn.png" in error
     scores = pd.read_csv(tmp_path / "scores.csv").set_index("id")
     assert scores.index.tolist() == sorted(scores.index)
     assert scores.problem.dropna().index.tolist() == ["bad/torn.png", "good/broken.jpg"]
-    assert scores.score.isna().sum() == scores.alarm.isna().sum() == 2
+    assert scores.score.isna().sum() == 2
+    assert scores.alarm[scores.score.isna()].tolist() == [1, 1]
 
     found = evaluate(load_bundle(image_folder / "out"), images)
     assert (found.evaluation.positives, found.evaluation.negatives, len(found.unreadable)) == (5, 5, 2)

@@ -132,6 +132,11 @@ def _tprs(tpr: float | Sequence[float]) -> NDArray[np.float64]:
     return targets
 
 
+def raises_alarm(scores: Floats, threshold: float) -> Bools:
+    """Where score ≥ threshold; also where the score is not finite, as a fault must not read as "no alarm"."""
+    return ~(scores < threshold) | ~np.isfinite(scores)
+
+
 def check_binary(y_true: ArrayLike, y_score: ArrayLike) -> tuple[Bools, Floats]:
     """Which samples are positive, and finite-or-infinite scores, one each; both classes present."""
     labels, scores = np.asarray(y_true), check_scores(y_score)

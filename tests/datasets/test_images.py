@@ -202,9 +202,13 @@ def test_one_folder_per_class_needs_to_know_which_is_critical(tmp_path: Path) ->
         image_folder(home)
     with pytest.raises(ValueError, match="did you mean 'mel'"):
         image_folder(home, positive="mell")
-    splits = image_folder(home, positive="mel")
-    assert splits.classes == ("other", "mel")
-    assert sum(int(part.labels.sum()) for part in splits.parts.values()) == 10
+    with pytest.raises(ValueError, match=r"'nv' \(40\), 'df' \(12\), 'mel' \(10\)"):
+        image_folder(home, positive="mel", negative=["nv"])
+    for named in ({"negative": ["nv", "df"]}, {"rest_negative": True}):
+        splits = image_folder(home, positive="mel", **named)
+        assert splits.classes == ("other", "mel")
+        assert sum(int(part.labels.sum()) for part in splits.parts.values()) == 10
+        assert {key: splits.preprocessing.get(key) for key in named} == named
 
 
 def test_copies_of_an_image_stay_in_one_part(tmp_path: Path) -> None:

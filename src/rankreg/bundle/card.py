@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt, model_validator
 
 from rankreg.bundle.inputs import TableInputs, read_inputs
+from rankreg.labels import LabelRule
 from rankreg.models import MLPShape, ModelShape, ResNetShape
 from rankreg.operating import Per
 
@@ -87,6 +88,14 @@ class BundleCard(_Part):
     metrics: dict[str, Any]
     versions: dict[str, str]
     weights: Weights
+
+    @property
+    def labels(self) -> LabelRule:
+        """How labels are to be read, as in the fit."""
+        said = self.preprocessing
+        negative = said.get("negative") or [self.classes[0]]
+        rest = said.get("rest_negative", False)
+        return LabelRule(self.classes[1], () if rest else tuple(negative), rest)
 
     @model_validator(mode="after")
     def _can_be_used(self) -> "BundleCard":

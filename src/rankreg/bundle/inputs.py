@@ -20,6 +20,8 @@ class ImageInputs(_Strict):
     kind: Literal["image"]
     height: Side
     width: Side
+    negative: list[str] = []
+    rest_negative: bool = False
 
 
 class Numeric(_Strict):
@@ -37,6 +39,7 @@ class Categorical(_Strict):
 
     name: str
     values: list[str]
+    may_miss: bool = True
 
     @model_validator(mode="after")
     def _values_differ(self) -> "Categorical":
@@ -53,6 +56,8 @@ class TableInputs(_Strict):
     unused: list[str]
     target: str
     positive: str
+    negative: list[str] = []
+    rest_negative: bool = False
     id_column: str | None
     header: bool
 

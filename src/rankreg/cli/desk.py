@@ -17,7 +17,14 @@ Label = Annotated[
 ]
 Score = Annotated[str, typer.Option(help="Column of scores, higher = more critical.")]
 Positive = Annotated[
-    str | None, typer.Option(help="The label of the critical class; every other label is negative.")
+    str | None, typer.Option(help="The label of the critical class; needed unless labels are 0/1 or true/false.")
+]
+Negative = Annotated[
+    list[str] | None,
+    typer.Option(help="A label that is negative; may be repeated. Needed if there are several beside --positive."),
+]
+RestNegative = Annotated[
+    bool, typer.Option("--rest-negative", help="Every label but that of --positive is negative.")
 ]
 Separator = Annotated[str, typer.Option(help="What separates the columns of a CSV file: ',', ';', tab.")]
 Unit = Annotated[
@@ -57,6 +64,8 @@ def certify(
     per: Per = "row",
     prevalence: Prevalence = None,
     positive: Positive = None,
+    negative: Negative = None,
+    rest_negative: RestNegative = False,
     cost_miss: Annotated[
         float | None, typer.Option(help="Cost of a missed positive: take the cheapest threshold.")
     ] = None,
@@ -66,6 +75,7 @@ def certify(
 ) -> None:
     """The threshold whose recall is guaranteed, and what it costs in false alarms."""
     from rankreg import desk, operating
+    from rankreg.labels import LabelRule
 
     targets = tpr or [0.98]
     if (cost_miss is None) != (cost_alarm is None):
@@ -73,7 +83,8 @@ def certify(
     if sum([group is not None, len(targets) > 1, cost_miss is not None]) > 1:
         raise ValueError("--group, several --tpr and costs cannot be combined: run certify once for each")
     check_per(per, unit)
-    rows = _read(file, desk.Columns(score, label, positive, group=group, unit=unit, separator=separator))
+    rule = LabelRule(positive, tuple(negative or ()), rest_negative)
+    rows = _read(file, desk.Columns(score, label, rule, group=group, unit=unit, separator=separator))
     labels = rows.labelled()
     settings: dict[str, Any] = {
         "confidence": confidence,
@@ -115,6 +126,8 @@ def compare(
     confidence: Confidence = 0.95,
     unit: Unit = None,
     positive: Positive = None,
+    negative: Negative = None,
+    rest_negative: RestNegative = False,
     draws: Annotated[int, typer.Option(help="Bootstrap draws.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
     separator: Separator = ",",
@@ -122,9 +135,11 @@ def compare(
 ) -> None:
     """Whether one model raises fewer false alarms than another on the same samples."""
     from rankreg import desk, operating
+    from rankreg.labels import LabelRule
 
-    first = _read(a, desk.Columns(score, label, positive, id=id_column, unit=unit, separator=separator))
-    second = _read(b, desk.Columns(score_b or score, label, positive, id=id_column, separator=separator))
+    rule = LabelRule(positive, tuple(negative or ()), rest_negative)
+    first = _read(a, desk.Columns(score, label, rule, id=id_column, unit=unit, separator=separator))
+    second = _read(b, desk.Columns(score_b or score, label, rule, id=id_column, separator=separator))
     if id_column is None and len(first.scores) != len(second.scores):
         raise ValueError(
             f"{a} has {len(first.scores):,} rows and {b} {len(second.scores):,}: they cannot be matched by"
@@ -164,6 +179,8 @@ def monitor(
         str | None, typer.Option(help="Column of labels; without it every row is a confirmed positive.")
     ] = None,
     positive: Positive = None,
+    negative: Negative = None,
+    rest_negative: RestNegative = False,
     time: Annotated[
         str | None, typer.Option(help="Column to sort by; without it rows are in order of confirmation.")
     ] = None,
@@ -175,9 +192,11 @@ def monitor(
 ) -> None:
     """Whether the recall of a deployed threshold has fallen, from positives confirmed later; look at any time."""
     from rankreg import desk, operating
+    from rankreg.labels import LabelRule
 
     deployed, promised, _, whose = _deployed(threshold, point, tpr, None, per, unit)
-    rows = _read(file, desk.Columns(score, label, positive, time=time, unit=unit, separator=separator))
+    rule = LabelRule(positive, tuple(negative or ()), rest_negative)
+    rows = _read(file, desk.Columns(score, label, rule, time=time, unit=unit, separator=separator))
     scores, units = rows.scores, rows.units
     if rows.labels is not None:
         confirmed = rows.labels == 1
@@ -206,14 +225,18 @@ def recertify(
     per: DeployedPer = None,
     prevalence: Prevalence = None,
     positive: Positive = None,
+    negative: Negative = None,
+    rest_negative: RestNegative = False,
     separator: Separator = ",",
     as_json: Json = False,
 ) -> None:
     """Whether a deployed threshold still holds on new labelled scores, and the threshold they certify."""
     from rankreg import desk, operating
+    from rankreg.labels import LabelRule
 
     deployed, promised, sure, whose = _deployed(threshold, point, tpr, confidence, per, unit)
-    rows = _read(file, desk.Columns(score, label, positive, unit=unit, separator=separator))
+    rule = LabelRule(positive, tuple(negative or ()), rest_negative)
+    rows = _read(file, desk.Columns(score, label, rule, unit=unit, separator=separator))
     found = operating.recertify(
         rows.labelled(),
         rows.scores,

@@ -10,6 +10,16 @@ from typing import Annotated, Any, Literal
 import typer
 
 Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder of images.", show_default=False)]
+Negative = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="A value (or class folder) that is negative; may be repeated. Needed if there are several.",
+        show_default=False,
+    ),
+]
+RestNegative = Annotated[
+    bool, typer.Option("--rest-negative", help="Every value (or class folder) but the positive one is negative.")
+]
 BundleFolder = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="The folder that `fit --out` wrote.", show_default=False)
 ]
@@ -46,6 +56,8 @@ def fit(
     positive: Annotated[
         str | None, typer.Option(help="The critical class: a target value or a class folder.", show_default=False)
     ] = None,
+    negative: Negative = None,
+    rest_negative: RestNegative = False,
     tpr: Annotated[float, typer.Option(help="Share of the positives that must raise an alarm.")] = 0.98,
     confidence: Confidence = 0.95,
     per: Annotated[Literal["row", "unit"], typer.Option(help=PER_HELP)] = "row",
@@ -86,6 +98,8 @@ def fit(
             data,
             target=target,
             positive=positive,
+            negative=tuple(negative or ()),
+            rest_negative=rest_negative,
             calibration=calibration,
             group=group,
             groups=groups,
@@ -142,20 +156,28 @@ def evaluate(
     data: Data,
     confidence: Confidence = 0.95,
     out: Annotated[Path | None, typer.Option(help="Also write id, label and score to this CSV file.")] = None,
+    negative: Negative = None,
+    rest_negative: RestNegative = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure a model on labelled data: recall and false alarms at its threshold, with intervals."""
+    """Measure a model on labelled data: recall and false alarms at its threshold, with intervals.
+
+    Labels are read as in the fit: --negative adds values. Exit status 1: some samples could not be scored.
+    """
     import json
 
     from rankreg.bundle import evaluation_lines, load_bundle, promise_lines, write_scores
     from rankreg.predict import evaluate as run_evaluate
 
     model = load_bundle(bundle)
-    found = run_evaluate(model, data, confidence=confidence)
+    found = run_evaluate(
+        model, data, confidence=confidence, negative=tuple(negative or ()), rest_negative=rest_negative
+    )
     if out is not None:
         write_scores(out, found.scores)
     if as_json:
-        typer.echo(json.dumps(found.evaluation.to_dict(), indent=2))
+        record = found.evaluation.to_dict() | {"unreadable": list(found.unreadable)}
+        typer.echo(json.dumps(record, indent=2))
     else:
         show_lines(
             [
@@ -164,7 +186,7 @@ def evaluate(
                 *evaluation_lines(found.evaluation),
             ]
         )
-    _name_unreadable(len(found.unreadable), found.unreadable[:5])
+    _name_unreadable(len(found.unreadable), found.unreadable[:5], "are left out")
 
 
 def predict(
@@ -172,7 +194,11 @@ def predict(
     data: Data,
     out: Annotated[Path, typer.Option(help="CSV file to write: id, score, alarm, problem.", show_default=False)],
 ) -> None:
-    """Score new data, row by row or image by image, whatever their number."""
+    """Score new data, row by row or image by image, whatever their number.
+
+    A sample that cannot be read or scored has a problem instead of a score, and raises an alarm; the exit status is
+    then 1.
+    """
     from rankreg.bundle import load_bundle, promise_lines
     from rankreg.predict import predict as run_predict
 
@@ -184,13 +210,15 @@ def predict(
         show_lines(promise_lines(threshold))
     else:
         typer.echo("The threshold is uncertified: no recall is guaranteed.", err=True)
-    _name_unreadable(found.unreadable, found.examples)
+    _name_unreadable(found.unreadable, found.examples, "raise an alarm")
 
 
-def _name_unreadable(count: int, examples: tuple[str, ...]) -> None:
+def _name_unreadable(count: int, examples: tuple[str, ...], fate: str) -> None:
+    """Say which samples have no score, and leave with a status that scripts see."""
     if count:
         more = ", …" if count > len(examples) else ""
-        typer.echo(f"{count:,} could not be read and have no score: {', '.join(examples)}{more}", err=True)
+        typer.echo(f"{count:,} could not be scored and {fate}: {', '.join(examples)}{more}", err=True)
+        raise typer.Exit(1)
 
 
 def show_lines(lines: list[tuple[str, str]]) -> None:

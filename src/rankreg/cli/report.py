@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rankreg.cli.desk import Confidence, Label, Per, Positive, Prevalence, Separator, Unit
+from rankreg.cli.desk import Confidence, Label, Negative, Per, Positive, Prevalence, RestNegative, Separator, Unit
 
 Files = Annotated[
     list[Path], typer.Argument(help="CSV (may be compressed) or Parquet files, one per model.", show_default=False)
@@ -38,6 +38,8 @@ def report(
         typer.Option("--id", help="Column that names the samples; without it models are matched by position."),
     ] = None,
     positive: Positive = None,
+    negative: Negative = None,
+    rest_negative: RestNegative = False,
     image: Annotated[str | None, typer.Option(help="Column with the file name of each sample's image.")] = None,
     images: Annotated[
         Path | None,
@@ -53,8 +55,10 @@ def report(
     """One HTML page on a threshold: recall, false alarms and bounds, ROC, hardest samples, models compared."""
     from rankreg import desk
     from rankreg.cli.desk import check_per, waiting
+    from rankreg.labels import LabelRule
     from rankreg.report import Settings, write
 
+    rule = LabelRule(positive, tuple(negative or ()), rest_negative)
     settings = Settings(
         tprs=tuple(tpr or [0.98]),
         confidence=confidence,
@@ -80,7 +84,7 @@ def report(
     models = []
     for (file, column), model_name in zip(pairs, names, strict=True):
         with waiting(f"reading {file.name}"):
-            columns = desk.Columns(column, label, positive, id=id_column, unit=unit, separator=separator)
+            columns = desk.Columns(column, label, rule, id=id_column, unit=unit, separator=separator)
             rows = desk.read(file, columns)
         used = (column, label, id_column, image)
         models.append(_model(file, rows, model_name, show, used, image, images, columns.delimiter))

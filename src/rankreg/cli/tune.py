@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from rankreg.cli.data import DataDir
-from rankreg.cli.fit import GROUPS_HELP, show_lines
+from rankreg.cli.fit import GROUPS_HELP, Negative, RestNegative, show_lines
 
 SHOWN = 10  # trials
 TABLES, IMAGES, NAMED, SEARCH = "Tables", "Images", "Data sets known by name", "Search"
@@ -31,6 +31,8 @@ def tune(
     positive: Annotated[
         str | None, typer.Option(help="The critical class: a target value or a class folder.", show_default=False)
     ] = None,
+    negative: Negative = None,
+    rest_negative: RestNegative = False,
     tpr: Annotated[float, typer.Option(help="The TPR at which false alarms count.")] = 0.98,
     preset: Annotated[
         str,
@@ -102,6 +104,8 @@ def tune(
         data_dir=data_dir,
         target=target,
         positive=positive,
+        negative=tuple(negative or ()),
+        rest_negative=rest_negative,
         calibration=calibration,
         group=group,
         groups=groups,

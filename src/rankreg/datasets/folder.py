@@ -3,10 +3,11 @@
 import csv
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg._names import look_up
@@ -21,12 +22,15 @@ from rankreg.datasets._grouping import (
 )
 from rankreg.datasets.images import SUFFIXES, decode, image_size
 from rankreg.datasets.splits import Samples, Splits, image_preprocessing
+from rankreg.labels import LabelRule, Reading, read_labels
 
 
 def image_folder(
     path: Path | str,
     *,
     positive: str | None = None,
+    negative: Collection[str] = (),
+    rest_negative: bool = False,
     size: int | Sequence[int] = 64,
     seed: int = 0,
     member: int = 0,
@@ -35,6 +39,8 @@ def image_folder(
     cache: Path | str | None = None,
 ) -> Splits:
     """The images below `path`: folders `negative` and `positive`, or one per class, `positive` the critical one.
+
+    With more than two class folders, say which are negative, or rest_negative (`rankreg.labels.LabelRule`).
 
     Ids are paths relative to `path`. Images are squeezed to `size`. groups: a CSV file with the columns file (as in
     the ids) and group, e.g. a patient, a row per image. Images of one group stay in one part and are one unit, and
@@ -45,10 +51,11 @@ def image_folder(
     home, sides = Path(path), image_size(size)
     kinds = class_folders(home)
     critical = _critical(home, kinds, positive)
+    rule = LabelRule(critical, tuple(negative), rest_negative)
     paths = [image for kind in kinds for image in list_images(home / kind)]
     ids = np.asarray([image.relative_to(home).as_posix() for image in paths])
     classes = np.asarray([kinds.index(name.split("/")[0]) for name in ids])
-    labels = (classes == kinds.index(critical)).astype(np.int64)
+    labels, found = folder_labels(ids.tolist(), rule, home)
     check_both_classes(labels, shares, ("negative", "positive"))
 
     units = np.unique([_digest(image) for image in paths], return_inverse=True)[1].astype(np.int64)
@@ -60,7 +67,6 @@ def image_folder(
     check_shares_kept(parts, shares, hint)
     check_parts(labels, parts, hint)
     images = decode(paths, ids.tolist(), sides, cache=Path(cache) if cache is not None else None)
-    others = [kind for kind in kinds if kind != critical]
     shared = distinct_or_none(units)
     return Splits(
         name=home.resolve().name,
@@ -68,8 +74,8 @@ def image_folder(
             name: Samples(images, rows, labels[rows], ids[rows], None if shared is None else shared[rows])
             for name, rows in parts.items()
         },
-        classes=(others[0] if len(others) == 1 else "other", critical),
-        preprocessing=image_preprocessing(sides),
+        classes=(found.negative, critical),
+        preprocessing=image_preprocessing(sides) | rule.described(),
     )
 
 
@@ -103,6 +109,14 @@ def read_groups(path: Path, ids: Sequence[str]) -> NDArray[np.int64]:
             f" {missing[0]!r}; add a line for each"
         )
     return np.unique(group_of, return_inverse=True)[1].astype(np.int64)
+
+
+def folder_labels(
+    ids: Sequence[str], rule: LabelRule, home: Path, *, partial: bool = False
+) -> tuple[NDArray[np.int64], Reading]:
+    """1 for images of the positive class folder, 0 for those of negative ones, by their paths below `home`."""
+    kinds = pd.Series([name.split("/")[0] for name in ids], name="class folder", dtype=object)
+    return read_labels(kinds, rule, f"{home}: the class folder", partial=partial)
 
 
 def list_images(folder: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """Table columns to numbers: fitted on training rows only, saved as JSON, applied to chunks of any size."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -9,13 +9,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from rankreg._csv import row_words
+
 MOST_CATEGORIES = 32
 FEWEST_OF_A_CATEGORY = 2  # what occurs once teaches nothing, and a column of names would become one column each
+# No training row lies √(n − 1) or more standard deviations from the mean (Samuelson 1968), so that below 10⁸ rows
+# none is that far. Farther cells are kept out of the network, whose score they would make meaningless or NaN.
+FARTHEST = 1e4
+LARGEST = float(np.finfo(np.float32).max)  # a number beyond is a fault of the file
+NO_SPREAD = float(np.finfo(np.float64).max)  # scale of a column that is constant in training: it becomes 0
+FEW = 0.05  # of a column's cells: so few texts among numbers are faults, more are categories
+SHOWN = 3  # problems of one row
+TRUTHS = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 
 
 @dataclass(frozen=True)
 class NumericColumn:
-    """(x − mean) / scale, with the median where x is missing and a second column that says so."""
+    """(x − mean) / scale within ±`FARTHEST`, the median where x is missing, and a second column that says so."""
 
     name: str
     median: float
@@ -30,6 +40,7 @@ class CategoricalColumn:
 
     name: str
     values: tuple[str, ...]
+    may_miss: bool = True
 
 
 @dataclass(frozen=True)
@@ -75,19 +86,60 @@ class TablePreprocessor:
         return names
 
     @property
+    def columns(self) -> list[str]:
+        """The columns of a table that are needed."""
+        return [*(column.name for column in self.numeric), *self.text_columns]
+
+    @property
     def text_columns(self) -> tuple[str, ...]:
         """Columns to be read as text, lest a chunk of them look like numbers."""
         return tuple(column.name for column in self.categorical)
 
+    def problems(self, rows: pd.DataFrame) -> list[str]:
+        """What is wrong with each row, "" where nothing is: such a row must not be scored as if it were whole.
+
+        Wrong are texts in columns of numbers, infinite or absurd numbers (beyond float32, or more than `FARTHEST`
+        standard deviations from the training mean), and gaps in columns that had none in training.
+        """
+        check_columns(rows, self.columns)
+        found: dict[int, list[str]] = {}
+
+        def note(where: NDArray[np.bool_], column: "pd.Series[Any]", what: str) -> None:
+            for row in np.flatnonzero(where).tolist():
+                problem = (
+                    f"holds {_cell(column, row)}, {what}" if what else "is empty, which it never was in training"
+                )
+                found.setdefault(row, []).append(f"column {column.name!r} {problem}")
+
+        for number in self.numeric:
+            column = rows[number.name]
+            values, unreadable = _parsed(column)
+            large = np.abs(values) > LARGEST
+            with np.errstate(over="ignore"):
+                far = np.abs(values - number.mean) / number.scale > FARTHEST
+            note(unreadable, column, "not a number")
+            note(large, column, "not a finite number of ordinary size")
+            note(far & ~large, column, f"more than {FARTHEST:,.0f} standard deviations from the training mean")
+            if not number.may_miss:
+                note(np.isnan(values) & ~unreadable, column, "")
+        for category in self.categorical:
+            if not category.may_miss:
+                note(rows[category.name].isna().to_numpy(), rows[category.name], "")
+        texts = [""] * len(rows)
+        for row, problems in found.items():
+            more = f"; {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
+            texts[row] = "; ".join(problems[:SHOWN]) + more
+        return texts
+
     def transform(self, rows: pd.DataFrame) -> NDArray[np.float32]:
-        """The rows as a matrix (N, F); columns that were not seen in training are ignored."""
-        check_columns(rows, [*(column.name for column in self.numeric), *self.text_columns])
+        """The rows as a matrix (N, F), all of it finite; columns that were not seen in training are ignored."""
+        check_columns(rows, self.columns)
         matrix = np.zeros((len(rows), len(self.feature_names)), dtype=np.float32)
         place = 0
         for number in self.numeric:
             values = _numbers(rows[number.name])
             missing = np.isnan(values)
-            matrix[:, place] = (np.where(missing, number.median, values) - number.mean) / number.scale
+            matrix[:, place] = standardised(np.where(missing, number.median, values), number.mean, number.scale)
             place += 1
             if number.may_miss:
                 matrix[:, place] = missing
@@ -104,7 +156,7 @@ class TablePreprocessor:
         return {
             "kind": "table",
             "numeric": [asdict(column) for column in self.numeric],
-            "categorical": [{"name": column.name, "values": list(column.values)} for column in self.categorical],
+            "categorical": [asdict(column) | {"values": list(column.values)} for column in self.categorical],
             "unused": list(self.unused),
         }
 
@@ -113,7 +165,10 @@ class TablePreprocessor:
         """What `to_dict` gave."""
         try:
             numeric = tuple(NumericColumn(**column) for column in state["numeric"])
-            categorical = tuple(CategoricalColumn(c["name"], tuple(c["values"])) for c in state["categorical"])
+            categorical = tuple(
+                CategoricalColumn(c["name"], tuple(c["values"]), c.get("may_miss", True))
+                for c in state["categorical"]
+            )
             good = state["kind"] == "table" and all(_is_sound(column) for column in numeric)
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a saved table preprocessor, or damaged: {error}") from error
@@ -136,37 +191,86 @@ def check_columns(rows: pd.DataFrame, wanted: Collection[str]) -> None:
             raise ValueError(f"no column {name!r}: {hint}The table has {', '.join(map(str, rows.columns))}")
 
 
+def check_cells(
+    rows: pd.DataFrame, categorical: Collection[str], where: str, name_row: Callable[[int], str] = row_words
+) -> None:
+    """Training data: no text stands alone in a column of numbers, no number is infinite or beyond float32."""
+    for name in map(str, rows.columns):
+        if name in categorical:
+            continue
+        column = rows[name]
+        values, unreadable = _parsed(column)
+        large = np.flatnonzero(np.abs(values) > LARGEST)
+        known = np.count_nonzero(column.notna())
+        texts = np.flatnonzero(unreadable)
+        if 0 < len(texts) <= FEW * known:
+            more = f" and texts in {len(texts) - 1:,} other rows" if len(texts) > 1 else ""
+            first = f"{_cell(column, texts[0])} in {name_row(int(texts[0]))}{more}"
+            raise ValueError(
+                f"{where}: column {name!r} holds numbers, but {first}:"
+                " mend such cells, leave them empty if unknown, or name the column with --categorical"
+            )
+        if len(large) and not len(texts):
+            raise ValueError(
+                f"{where}: column {name!r} holds {_cell(column, large[0])} in {name_row(int(large[0]))}, not a"
+                " finite number of ordinary size: mend it, or leave it empty if unknown"
+            )
+
+
+def standardised(
+    values: NDArray[np.float64], mean: NDArray[np.float64] | float, scale: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """(x − mean) / scale, within ±`FARTHEST`."""
+    with np.errstate(over="ignore"):
+        return np.clip((values - mean) / scale, -FARTHEST, FARTHEST)
+
+
+def spread(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The standard deviation of each column; `NO_SPREAD` of a constant one, whose spread is only rounding."""
+    scale: NDArray[np.float64] = np.std(values, axis=0)
+    return np.where(scale <= 1e-12 * np.maximum(np.abs(np.median(values, axis=0)), 1e-300), NO_SPREAD, scale)
+
+
 def _fit_numeric(name: str, values: NDArray[np.float64]) -> NumericColumn:
     missing = np.isnan(values)
-    known = values[~missing]
-    median = float(np.median(known))
+    median = float(np.median(values[~missing]))
     filled = np.where(missing, median, values)
-    scale = float(filled.std())
-    # A constant column has only rounding for a spread, which must not be blown up to 1.
-    constant = scale <= 1e-12 * max(abs(median), 1e-300)
-    return NumericColumn(name, median, float(filled.mean()), 1.0 if constant else scale, bool(missing.any()))
+    return NumericColumn(name, median, float(filled.mean()), float(spread(filled)), bool(missing.any()))
 
 
 def _fit_categorical(name: str, values: NDArray[np.object_], most: int) -> CategoricalColumn:
-    counts = pd.Series(values).dropna().value_counts()
+    column = pd.Series(values)
+    counts = column.dropna().value_counts()
     common = counts[counts >= FEWEST_OF_A_CATEGORY]
     ordered = sorted(common.items(), key=lambda item: (-item[1], str(item[0])))
-    return CategoricalColumn(name, tuple(sorted(str(value) for value, _ in ordered[:most])))
+    known = tuple(sorted(str(value) for value, _ in ordered[:most]))
+    return CategoricalColumn(name, known, bool(column.isna().any()))
 
 
-def _numbers(column: pd.Series) -> NDArray[np.float64]:
+def _parsed(column: "pd.Series[Any]") -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """The column as floats, NaN where missing or unreadable, and where it is unreadable."""
+    if pd.api.types.is_numeric_dtype(column):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(len(column), dtype=bool)
+    cells = column.map(lambda cell: TRUTHS.get(cell, cell) if isinstance(cell, str) else cell)
+    values = pd.to_numeric(cells, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+    return values, np.isnan(values) & column.notna().to_numpy()
+
+
+def _cell(column: "pd.Series[Any]", row: int) -> str:
+    cell = column.iloc[row]
+    return f"{cell.item() if isinstance(cell, np.generic) else cell!r:.40}"
+
+
+def _numbers(column: "pd.Series[Any]") -> NDArray[np.float64]:
     """The column as floats, NaN where missing."""
-    try:
-        values = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
-    except (ValueError, TypeError):
-        bad = column[pd.to_numeric(column, errors="coerce").isna() & column.notna()]
-        raise ValueError(
-            f"column {column.name!r} is numeric, but holds {bad.iloc[0]!r} (row {bad.index[0]}): mend it,"
-            " or name the column as categorical"
-        ) from None
-    if np.isinf(values).any():
-        where = column.index[np.flatnonzero(np.isinf(values))[0]]
-        raise ValueError(f"column {column.name!r} holds an infinite value (row {where}): leave it empty if unknown")
+    values, unreadable = _parsed(column)
+    for where, what in ((unreadable, "not a number"), (np.abs(values) > LARGEST, "not a finite number")):
+        if where.any():
+            row = int(np.flatnonzero(where)[0])
+            raise ValueError(
+                f"column {column.name!r} is numeric, but holds {_cell(column, row)} in {row_words(row)}, {what}:"
+                " mend it, or leave it empty if unknown"
+            )
     return values
 
 

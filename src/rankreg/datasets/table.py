@@ -18,9 +18,10 @@ from rankreg.datasets._grouping import (
     linked,
     stratified_parts,
 )
-from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor, check_columns
+from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor, check_cells, check_columns
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.datasets.table_files import read_table
+from rankreg.labels import LabelRule, read_labels
 
 
 def table(
@@ -28,6 +29,8 @@ def table(
     *,
     target: str,
     positive: str | None = None,
+    negative: Collection[str] = (),
+    rest_negative: bool = False,
     seed: int = 0,
     member: int = 0,
     shares: Mapping[str, float] = SHARES,
@@ -41,21 +44,26 @@ def table(
 ) -> Splits:
     """Rows with a target column, in stratified parts; numbers are prepared by what the training part says.
 
-    positive: the target value that is critical, all others being negative; needed unless the targets are 0 and 1.
+    positive, negative, rest_negative: what the target's values mean, by `rankreg.labels.LabelRule`. A row with too
+    few or too many fields, a text in a column of numbers and an infinite number are refused by row and line.
     group: rows of one group (a patient) stay in one part and are one unit, and so are rows that are equal in all
     features, unless keep_copies_together=False. Group and id columns are no features, nor is text of which no value
-    occurs twice ("unused" in the preprocessing). Without a header line, columns are "0", "1", …
+    occurs twice ("unused" in the preprocessing). Without a header line, columns are "0", "1", … Without an id
+    column, ids are row numbers, from 1.
     seed cuts the parts; another member of an ensemble gets other training and validation rows, the rest alike.
     """
-    rows = read_table(path, header=header, text=categorical)
+    read = read_table(path, header=header, text=categorical)
+    rows = read.rows
     if len(rows) == 0:
         raise ValueError(f"{path} holds no rows{', only a header line' if header else ''}")
     special = [name for name in (target, group, id_column) if name is not None]
     _check_target(rows, target, header)
     check_columns(rows, [*special, *drop, *categorical])
-    labels, negative_name, positive_name = binary_labels(rows[target], positive)
+    rule = LabelRule(positive, tuple(negative), rest_negative)
+    labels, found = read_labels(rows[target], rule, f"{path}: the target {target!r}", name_row=read.name_row)
     check_both_classes(labels, shares, ("negative", "positive"))
     features = rows.drop(columns=[*special, *(name for name in drop if name not in special)])
+    check_cells(features, categorical, str(path), read.name_row)
     names = _all_distinct(features, categorical)
     if names and len(names) == features.shape[1]:
         raise ValueError(f"no column to learn from: no value occurs twice in {', '.join(names)}")
@@ -78,20 +86,21 @@ def table(
         features.iloc[parts["train"]], categorical=categorical, most_categories=most_categories
     )
     matrix = preprocessor.transform(features)
-    ids = _ids(rows[id_column]) if id_column is not None else np.arange(len(rows))
+    ids = _ids(rows[id_column]) if id_column is not None else np.arange(1, len(rows) + 1)
     return Splits(
         name=Path(path).name.split(".")[0],
         parts={
             name: Samples(matrix, part, labels[part], ids[part], None if units is None else units[part])
             for name, part in parts.items()
         },
-        classes=(negative_name, positive_name),
+        classes=(found.negative, found.positive),
         preprocessing={
             **replace(preprocessor, unused=(*preprocessor.unused, *names)).to_dict(),
             "target": target,
-            "positive": positive_name,
+            "positive": found.positive,
             "id_column": id_column,
             "header": header,
+            **rule.described(),
         },
     )
 
@@ -100,53 +109,6 @@ COPIES_HINT = (
     "if equal rows are no copies but chance, as where features have few values, pass keep_copies_together=False"
     " (--split-copies); where groups are large, try another seed"
 )
-
-
-def binary_labels(values: pd.Series, positive: str | None) -> tuple[NDArray[np.int64], str, str]:
-    """Labels 0 / 1, and what to call negatives and positives; the positive value is never guessed."""
-    if values.isna().any():
-        first = values.index[values.isna().to_numpy()][0]
-        raise ValueError(
-            f"the target column {values.name!r} is empty in {int(values.isna().sum())} rows, the first is {first}:"
-            " drop or label them"
-        )
-    texts = label_texts(values)
-    found = texts.value_counts()
-    listing = ", ".join(f"{value!r} ({count})" for value, count in list(found.items())[:8])
-    if positive is None:
-        if not (set(found.index) <= {"0", "1"} or set(found.index) <= {"False", "True"}):
-            raise ValueError(
-                f"the target column {values.name!r} holds {listing}: say which value is the positive one"
-                " (positive=…, --positive)"
-            )
-        positive = "1" if "True" not in found.index else "True"
-    elif positive not in found.index and (whole := _as_whole(positive)) in found.index:
-        positive = whole
-    elif positive not in found.index:
-        raise ValueError(f"no row of the target column {values.name!r} is {positive!r}: it holds {listing}")
-    others = [str(value) for value in found.index if value != positive]
-    return is_positive(values, positive), others[0] if len(others) == 1 else "other", positive
-
-
-def is_positive(values: pd.Series, positive: str) -> NDArray[np.int64]:
-    """1 where the target is the positive value, else 0."""
-    return np.asarray(label_texts(values) == positive, dtype=np.int64)
-
-
-def label_texts(values: pd.Series) -> pd.Series:
-    """Targets as text; 1.0 is "1", since a file may hold either."""
-    return values.map(
-        lambda value: str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-    )
-
-
-def _as_whole(text: str) -> str:
-    """ "1.0" as "1", as in the file."""
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return str(int(number)) if number.is_integer() else text
 
 
 def _all_distinct(features: pd.DataFrame, categorical: Collection[str]) -> list[str]:

@@ -4,11 +4,14 @@ import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
+
+from rankreg._csv import opened, refuse_same_names, row_words
 
 PARQUET = (".parquet", ".pq")
 CHUNK = 50_000  # rows
@@ -17,34 +20,55 @@ COMPRESSED = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zip": "zip", ".zst"
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, RuntimeError)
 
 
-def read_table(path: Path | str, *, header: bool = True, text: Collection[str] = ()) -> pd.DataFrame:
-    """The whole table; the columns in `text` are not taken for numbers."""
-    return pd.concat(list(table_chunks(path, header=header, text=text, rows=None)))
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Rows of a table, whose index counts from 0 over the whole file.
+
+    faults: what is wrong with rows that have too few or too many fields, by index. name_row: what to call a row.
+    """
+
+    rows: pd.DataFrame
+    faults: Mapping[int, str] = field(default_factory=dict)
+    name_row: Callable[[int], str] = row_words
+
+
+def read_table(path: Path | str, *, header: bool = True, text: Collection[str] = ()) -> TableRows:
+    """The whole table, every row with as many fields as the first; columns in `text` are not taken for numbers."""
+    (whole,) = table_chunks(path, header=header, text=text, rows=None)
+    return whole
 
 
 def table_chunks(
     path: Path | str, *, header: bool = True, text: Collection[str] = (), rows: int | None = CHUNK
-) -> Iterator[pd.DataFrame]:
-    """The table, so many rows at a time, numbered from 0."""
+) -> Iterator[TableRows]:
+    """The table, so many rows at a time; rows of the wrong length are among them, padded or cut, and named.
+
+    rows=None: all at once, and then such rows are refused.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"no table at {path}")
     if path.suffix.lower() in PARQUET:
         yield from _parquet_chunks(path, rows)
         return
+    separator = "\t" if ".tsv" in path.suffixes else ","
     try:
-        chunks = pd.read_csv(
-            path,
-            header=0 if header else None,
-            sep="\t" if ".tsv" in path.suffixes else ",",
-            dtype={name if header else int(name): str for name in text if header or name.isdigit()},
-            chunksize=rows,
-            low_memory=False,
-        )
-        with nullcontext([chunks]) if isinstance(chunks, pd.DataFrame) else chunks as found:  # closed if abandoned
-            for chunk in found:
-                _check_shape(chunk, path)
-                yield _with_text_names(chunk)
+        with opened(path, separator=separator, header=header) as records:
+            _check_separator(records.names, path)
+            chunks = pd.read_csv(
+                records,
+                header=0 if header else None,
+                sep=separator,
+                dtype={name if header else int(name): str for name in text if header or name.isdigit()},
+                chunksize=rows,
+                low_memory=False,
+            )
+            with nullcontext([chunks]) if isinstance(chunks, pd.DataFrame) else chunks as found:
+                for chunk in found:
+                    if rows is None:
+                        records.refuse_faults()
+                    faults = {row: records.fault_words(row) for row in records.faults if row in chunk.index}
+                    yield TableRows(_with_text_names(chunk), faults, records.row_words)
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a table in CSV: {error}") from error
     except ImportError as error:  # pandas reads .zst with a package of its own
@@ -65,11 +89,9 @@ def _first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0]
 
 
-def _check_shape(rows: pd.DataFrame, path: Path) -> None:
-    if not isinstance(rows.index, pd.RangeIndex):  # pandas would take the first column for row names
-        raise ValueError(f"{path}: lines have more fields than the first line")
-    if rows.shape[1] == 1 and any(mark in str(rows.columns[0]) for mark in ";\t|"):
-        raise ValueError(f"{path}: the columns are not separated by commas, the first line is {rows.columns[0]!r}")
+def _check_separator(names: list[str], path: Path) -> None:
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+        raise ValueError(f"{path}: the columns are not separated by commas, the first line is {names[0]!r}")
 
 
 def _with_text_names(rows: pd.DataFrame) -> pd.DataFrame:
@@ -77,22 +99,23 @@ def _with_text_names(rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _parquet_chunks(path: Path, rows: int | None) -> Iterator[pd.DataFrame]:
+def _parquet_chunks(path: Path, rows: int | None) -> Iterator[TableRows]:
     try:
         import pyarrow.parquet  # type: ignore[import-untyped]
     except ImportError as error:
         raise ValueError(f"reading {path.name} needs pyarrow: pip install 'rankreg[parquet]'") from error
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
+            refuse_same_names(file.schema_arrow.names, str(path))
             if rows is None:
-                yield _with_text_names(file.read().to_pandas(ignore_metadata=True))
+                yield TableRows(_with_text_names(file.read().to_pandas(ignore_metadata=True)))
                 return
             start = 0
             for batch in file.iter_batches(rows):
                 chunk = _with_text_names(batch.to_pandas(ignore_metadata=True))
                 chunk.index = pd.RangeIndex(start, start + len(chunk))
                 start += len(chunk)
-                yield chunk
+                yield TableRows(chunk)
     except (pyarrow.lib.ArrowException, OSError) as error:
         if _is_of_the_system(error):
             raise

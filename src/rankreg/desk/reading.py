@@ -1,8 +1,8 @@
 """Score files in, arrays out: any column names, labels mapped only as told, only the needed columns read."""
 
 import re
-import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg.desk.labels import Reading, read_labels, reading_of
+from rankreg._csv import opened, refuse_same_names, row_words
+from rankreg.labels import LabelRule, Reading, read_labels
 from rankreg.scores import Scores
 
 # A threshold must equal the score it was taken from; since 3.1 pandas reads every digit by default.
@@ -31,17 +32,18 @@ MISSING = [
 ]  # in a score column; a label may be "None"
 
 
+NameRow = Callable[[int], str]
 SEPARATORS = (",", ";", "\t", "|")
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(e[-+]?\d+)?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a file hold what, and which label value is the critical one."""
+    """Which columns of a file hold what, and what the label values mean."""
 
     score: str
     label: str | None = None
-    positive: str | None = None
+    labels: LabelRule = field(default_factory=LabelRule)
     id: str | None = None
     group: str | None = None
     time: str | None = None
@@ -93,27 +95,27 @@ class Rows:
 
 def read(path: Path, columns: Columns) -> Rows:
     """Read a CSV file (also compressed) or a Parquet file."""
-    table = _read_parquet(path, columns) if path.suffix.lower() in (".parquet", ".pq") else _read_csv(path, columns)
+    is_parquet = path.suffix.lower() in (".parquet", ".pq")
+    table, name_row = _read_parquet(path, columns) if is_parquet else _read_csv(path, columns)
     if not len(table):
         raise ValueError(f"{path} has a header but no rows")
-    scores = _numbers(table[columns.score], path)
+    scores = _numbers(table[columns.score], path, name_row)
     labels, reading = None, None
     if columns.label is not None:
-        _refuse_missing(table[columns.label], path, columns.label)
-        labels = read_labels(table[columns.label], path, columns.positive)
-        reading = reading_of(table[columns.label], labels)
+        where = f"{path}: column {columns.label!r}"
+        labels, reading = read_labels(table[columns.label], columns.labels, where, name_row=name_row)
     ids = None
     if columns.id is not None:
-        _refuse_missing(table[columns.id], path, columns.id)
+        _refuse_missing(table[columns.id], path, columns.id, name_row)
         ids = table[columns.id].astype(str).to_numpy(dtype=object)
-    order = np.arange(len(table)) if columns.time is None else _order(table[columns.time], path)
+    order = np.arange(len(table)) if columns.time is None else _order(table[columns.time], path, name_row)
     scores, labels, ids = (
         scores[order],
         None if labels is None else labels[order],
         None if ids is None else ids[order],
     )
-    groups, group_names = (None, ()) if columns.group is None else _named(table[columns.group], path)
-    units = None if columns.unit is None else _named(table[columns.unit], path)[0]
+    groups, group_names = (None, ()) if columns.group is None else _named(table[columns.group], path, name_row)
+    units = None if columns.unit is None else _named(table[columns.unit], path, name_row)[0]
     return Rows(
         scores,
         labels,
@@ -125,39 +127,40 @@ def read(path: Path, columns: Columns) -> Rows:
     )
 
 
-def _named(column: "pd.Series[Any]", path: Path) -> tuple[NDArray[np.integer], tuple[str, ...]]:
+def _named(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> tuple[NDArray[np.integer], tuple[str, ...]]:
     """A number for each row's value, and the values as text."""
-    _refuse_missing(column, path, str(column.name))
+    _refuse_missing(column, path, str(column.name), name_row)
     values = column.astype(str).astype("category")
     return values.cat.codes.to_numpy(), tuple(values.cat.categories)
 
 
-def _read_csv(path: Path, columns: Columns) -> pd.DataFrame:
+def _read_csv(path: Path, columns: Columns) -> tuple[pd.DataFrame, NameRow]:
     try:
-        _check_first_line(path, columns)
-        _check_columns(path, columns, _header(path, columns.delimiter))
-        as_text = {name: str for name in (columns.id, columns.group, columns.unit) if name is not None}
-        missing = {name: [""] for name in columns.wanted()} | {columns.score: MISSING}
-        table: pd.DataFrame = pd.read_csv(
-            path,
-            sep=columns.delimiter,
-            usecols=columns.wanted(),
-            dtype=as_text,
-            na_values=missing,
-            keep_default_na=False,
-            low_memory=False,  # a column has one type, not one per chunk
-            **EXACT,
-        )
-        return table
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, pd.errors.ParserWarning) as error:
+        with opened(path, separator=columns.delimiter) as records:
+            if not records.names:
+                raise ValueError(f"{path} is not a readable CSV file: it is empty")
+            _check_separator(path, columns, records.names)
+            _check_columns(path, columns, records.names)
+            as_text = {name: str for name in (columns.id, columns.group, columns.unit) if name is not None}
+            missing = {name: [""] for name in columns.wanted()} | {columns.score: MISSING}
+            table: pd.DataFrame = pd.read_csv(
+                records,
+                sep=columns.delimiter,
+                usecols=columns.wanted(),
+                dtype=as_text,
+                na_values=missing,
+                keep_default_na=False,
+                low_memory=False,  # a column has one type, not one per chunk
+                **EXACT,
+            )
+            records.refuse_faults()
+            return table, records.row_words
+    except (pd.errors.ParserError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a readable CSV file: {error}") from error
 
 
-def _check_first_line(path: Path, columns: Columns) -> None:
-    """Names as they stand in the file: pandas would rename the second of two, and take y;s for one."""
-    first = pd.read_csv(path, sep=columns.delimiter, nrows=1, header=None, dtype=str, keep_default_na=False)
-    names = [str(name) for name in first.iloc[0]]
-    _refuse_twice(path, columns, names)
+def _check_separator(path: Path, columns: Columns, names: list[str]) -> None:
+    """Another separator would take y;s for one name."""
     if set(columns.wanted()) <= set(names):
         return
     for other in SEPARATORS:
@@ -167,14 +170,7 @@ def _check_first_line(path: Path, columns: Columns) -> None:
             raise ValueError(f"{path} looks separated by {typed}: add --separator {typed}")
 
 
-def _header(path: Path, delimiter: str) -> list[str]:
-    """The column names; the first rows are read whole, as reading some columns overlooks rows that are too long."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        return [str(name) for name in pd.read_csv(path, sep=delimiter, nrows=1000, index_col=False).columns]
-
-
-def _read_parquet(path: Path, columns: Columns) -> pd.DataFrame:
+def _read_parquet(path: Path, columns: Columns) -> tuple[pd.DataFrame, NameRow]:
     try:
         import pyarrow  # type: ignore[import-untyped]
         import pyarrow.parquet  # type: ignore[import-untyped]
@@ -182,13 +178,13 @@ def _read_parquet(path: Path, columns: Columns) -> pd.DataFrame:
         raise ValueError(f"{path} is a Parquet file: pip install 'rankreg[parquet]' to read it") from error
     try:
         _check_columns(path, columns, list(pyarrow.parquet.read_schema(path).names))
-        return pd.read_parquet(path, columns=columns.wanted())
+        return pd.read_parquet(path, columns=columns.wanted()), row_words
     except pyarrow.ArrowInvalid as error:
         raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
 
 
 def _check_columns(path: Path, columns: Columns, header: list[str]) -> None:
-    _refuse_twice(path, columns, header)
+    refuse_same_names(header, str(path))
     for name in columns.wanted():
         if name not in header:
             near = get_close_matches(name, header, n=1)
@@ -196,21 +192,16 @@ def _check_columns(path: Path, columns: Columns, header: list[str]) -> None:
             raise ValueError(f"{path} has no column {name!r}: {hint}it has {', '.join(map(repr, header[:20]))}")
 
 
-def _refuse_twice(path: Path, columns: Columns, header: list[str]) -> None:
-    for name in columns.wanted():
-        if header.count(name) > 1:
-            raise ValueError(f"{path} has {header.count(name)} columns named {name!r}: rename all but one")
-
-
-def _refuse_missing(column: "pd.Series[Any]", path: Path, name: str) -> None:
+def _refuse_missing(column: "pd.Series[Any]", path: Path, name: str, name_row: NameRow = row_words) -> None:
     empty = np.flatnonzero(column.isna().to_numpy())
     if len(empty):
-        raise ValueError(f"{path}: column {name!r} is empty in {len(empty)} rows, first in row {empty[0] + 1}")
+        first = name_row(int(empty[0]))
+        raise ValueError(f"{path}: column {name!r} is empty in {len(empty):,} rows, first in {first}")
 
 
-def _order(column: "pd.Series[Any]", path: Path) -> NDArray[np.integer]:
+def _order(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[np.integer]:
     """Rows by time: numbers, or dates as ISO 8601 writes them; 1/2/2025 is refused, since it may be either."""
-    _refuse_missing(column, path, str(column.name))
+    _refuse_missing(column, path, str(column.name), name_row)
     if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_datetime64_any_dtype(column)):
         try:
             column = pd.to_datetime(column, format="ISO8601", utc=True)
@@ -222,23 +213,24 @@ def _order(column: "pd.Series[Any]", path: Path) -> NDArray[np.integer]:
     return np.argsort(column.to_numpy(), kind="stable")
 
 
-def _numbers(column: "pd.Series[Any]", path: Path) -> NDArray[np.floating]:
-    """Scores as floats; text or gaps are refused with their row."""
+def _numbers(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[np.floating]:
+    """Scores as finite floats; text, gaps and infinities are refused with their row."""
     if column.dtype == bool or not pd.api.types.is_numeric_dtype(column):
         parsed = pd.to_numeric(column, errors="coerce")
         bad = np.flatnonzero((parsed.isna() & column.notna()).to_numpy()) if column.dtype != bool else np.array([0])
         if len(bad):
             comma = DECIMAL_COMMA.fullmatch(str(column.iloc[bad[0]]))
             raise ValueError(
-                f"{path}: column {str(column.name)!r} holds {column.iloc[bad[0]]!r} in row {bad[0] + 1}:"
+                f"{path}: column {str(column.name)!r} holds {column.iloc[bad[0]]!r} in {name_row(int(bad[0]))}:"
                 f" scores are numbers{' with a decimal point: write 0.5, not 0,5' if comma else ''}"
             )
         column = parsed
     values = column.to_numpy(dtype=np.float32 if column.dtype == np.float32 else np.float64)
-    gaps = np.flatnonzero(np.isnan(values))
-    if len(gaps):
-        raise ValueError(
-            f"{path}: column {str(column.name)!r} has no score (NaN) in {len(gaps)} rows, first in row"
-            f" {gaps[0] + 1}: drop or repair those samples"
-        )
+    for bad, what in ((np.isnan(values), "no score (NaN)"), (np.isinf(values), "an infinite score")):
+        if bad.any():
+            first, count = name_row(int(np.flatnonzero(bad)[0])), np.count_nonzero(bad)
+            raise ValueError(
+                f"{path}: column {str(column.name)!r} has {what} in {count:,} rows, first in {first}:"
+                " drop or repair those samples"
+            )
     return values

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from math import ceil, floor, isfinite, log10
 from typing import Any
 
-from rankreg.desk.labels import Reading
+from rankreg.labels import Reading
 from rankreg.operating import (
     Comparison,
     Difference,

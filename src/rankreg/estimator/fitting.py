@@ -41,7 +41,9 @@ class Fit:
         values: NDArray[np.float32] = score(self.network, samples, precision="float32").values
         if not np.isfinite(values).all():
             row = int(np.flatnonzero(~np.isfinite(values))[0])
-            raise ValueError(f"Input X contains values too large to be scored (row {row}): are the units the same?")
+            raise ValueError(
+                f"the network's score of X[{row}] is not a finite number, so that no alarm can be told"
+            )
         return values
 
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from rankreg.datasets._grouping import distinct_or_none, linked
 from rankreg.datasets.images import image_size
-from rankreg.datasets.preprocessing import NumericColumn, TablePreprocessor
+from rankreg.datasets.preprocessing import FARTHEST, NumericColumn, TablePreprocessor, spread, standardised
 from rankreg.datasets.splits import image_preprocessing
 from rankreg.operating.units import unit_codes
 
@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """(x − mean) / scale of every column, as the training rows had them."""
+    """(x − mean) / scale of every column, as the training rows had them, within ±`FARTHEST`."""
 
     median: Floats
     mean: Floats
@@ -29,17 +29,27 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Floats) -> "Rows":
-        """Read off the training rows; a constant column has only rounding for a spread, and keeps its scale."""
+        """Read off the training rows."""
         with np.errstate(over="ignore", invalid="ignore"):
-            median, mean, scale = np.median(rows, axis=0), rows.mean(axis=0), rows.std(axis=0)
+            median, mean, scale = np.median(rows, axis=0), rows.mean(axis=0), spread(rows)
         if not np.isfinite(scale).all():
             raise ValueError("Input X contains values too large to be standardised: rescale these features")
-        return cls(median, mean, np.where(scale <= 1e-12 * np.maximum(abs(median), 1e-300), 1.0, scale))
+        return cls(median, mean, scale)
 
     def prepared(self, rows: Floats) -> NDArray[np.float32]:
         """What the network sees."""
-        with np.errstate(over="ignore"):  # what overflows here is refused once it is scored
-            return ((rows - self.mean) / self.scale).astype(np.float32)
+        return standardised(rows, self.mean, self.scale).astype(np.float32)
+
+    def check(self, rows: Floats) -> None:
+        """No value is so far from the training rows that a score would mean nothing."""
+        with np.errstate(over="ignore"):
+            far = np.argwhere(np.abs(rows - self.mean) / self.scale > FARTHEST)
+        if len(far):
+            row, column = far[0].tolist()
+            raise ValueError(
+                f"Input X contains values too large to be scored: X[{row}, {column}] = {rows[row, column]:g} is"
+                f" more than {FARTHEST:,.0f} standard deviations from the training mean. Are the units the same?"
+            )
 
     def described(self, names: list[str]) -> dict[str, Any]:
         """As the preprocessing of a bundle, which applies it to tables."""
@@ -72,6 +82,8 @@ def checked(estimator: Any, X: Any, *, known: Rows | Images | None = None) -> ND
     if isinstance(known, Images) or (known is None and getattr(X, "ndim", 2) == 4):
         return _checked_images(X, known if isinstance(known, Images) else None)
     rows: NDArray[Any] = validate_data(estimator, X, reset=known is None, dtype=np.float64)
+    if known is not None:
+        known.check(rows)
     return rows
 
 

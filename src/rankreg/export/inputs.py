@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.bundle.inputs import Categorical, ImageInputs, Numeric, TableInputs
+from rankreg.datasets.preprocessing import FARTHEST, LARGEST, NO_SPREAD
 from rankreg.export.graph import Graph
 from rankreg.export.resizing import add_resizing
 
@@ -23,7 +24,8 @@ RESIZED_WORDS = (
 )
 NUMBER_WORDS = (
     "{numbers}: float64 (N, {count}), the columns listed under '{numbers}' in that order; NaN where missing, 1 for"
-    " true, 0 for false; no infinite values."
+    " true, 0 for false. A row gets the score NaN and an alarm if a number is infinite, beyond float32 or more than"
+    " {far:,.0f} standard deviations from the training mean, or missing in a column that had no gaps in training."
 )
 TEXT_WORDS = (
     "{texts}: strings (N, {count}), the columns listed under '{texts}' in that order, spelled as in the table,"
@@ -32,41 +34,83 @@ TEXT_WORDS = (
 TABLE_WORDS = "Left to you: read the table. Medians, scaling and categories are inside."
 
 
-def add_inputs(graph: Graph, inputs: ImageInputs | TableInputs, *, resize: bool = False) -> str:
-    """Inputs and preprocessing; returns what the network takes. resize: let images be of any size."""
+def add_inputs(graph: Graph, inputs: ImageInputs | TableInputs, *, resize: bool = False) -> tuple[str, str | None]:
+    """Inputs and preprocessing; returns what the network takes, and which rows have a problem, if any can have.
+
+    resize: let images be of any size.
+    """
     if isinstance(inputs, ImageInputs):
         if not resize:
-            return graph.input(IMAGES, np.uint8, (inputs.height, inputs.width, 3))
+            return graph.input(IMAGES, np.uint8, (inputs.height, inputs.width, 3)), None
         images = graph.input(IMAGES, np.uint8, ("height", "width", 3))
-        return add_resizing(graph, images, inputs.height, inputs.width)
+        return add_resizing(graph, images, inputs.height, inputs.width), None
     columns: list[str] = []
+    problems: list[str] = []
     if inputs.numeric:
-        columns += _numbers(graph, inputs.numeric)
+        values = graph.input(NUMBERS, np.float64, (len(inputs.numeric),))
+        found, cells = _numbers(graph, inputs.numeric, values)
+        columns, problems = [*columns, found], [*problems, cells]
     if inputs.categorical:
         texts = graph.input(TEXTS, np.object_, (len(inputs.categorical),))
         for place, column in enumerate(inputs.categorical):
             columns += [_one_hot(graph, column, graph.add("Gather", texts, graph.array(np.array(place)), axis=1))]
-    return columns[0] if len(columns) == 1 else graph.add("Concat", *columns, axis=1)
+        full = [place for place, column in enumerate(inputs.categorical) if not column.may_miss]
+        if full:
+            problems += [_gaps(graph, graph.add("Gather", texts, graph.array(np.array(full)), axis=1), inputs)]
+    matrix = columns[0] if len(columns) == 1 else graph.add("Concat", *columns, axis=1)
+    return matrix, _any_in_row(graph, problems)
 
 
-def _numbers(graph: Graph, columns: list[Numeric]) -> list[str]:
-    """(x − mean) / scale in float64, as a float32 mean could swallow the value; missing ones are medians and said
-    to be missing. Columns stand in the order of `TablePreprocessor.transform`."""
-    values = graph.input(NUMBERS, np.float64, (len(columns),))
+def _any_in_row(graph: Graph, cells: list[str]) -> str | None:
+    """Whether a row has a cell that is true in any of these arrays."""
+    rows = [
+        graph.add("ReduceMax", graph.cast(array, np.int32), graph.array(np.array([1])), keepdims=0)
+        for array in cells
+    ]
+    return graph.cast(graph.add("Max", *rows), np.bool_) if rows else None
+
+
+def _gaps(graph: Graph, texts: str, inputs: TableInputs) -> str:
+    return graph.add(
+        "LabelEncoder",
+        texts,
+        domain="ai.onnx.ml",
+        keys_strings=[missing_text(inputs)],
+        values_int64s=[1],
+        default_int64=0,
+    )
+
+
+def _numbers(graph: Graph, columns: list[Numeric], values: str) -> tuple[str, str]:
+    """The numbers as `TablePreprocessor.transform` has them, and the cells that `problems` names there.
+
+    (x − mean) / scale is in float64, as a float32 mean could swallow the value.
+    """
     missing = graph.add("IsNaN", values)
     medians, means, scales = (
         graph.array(np.array([getattr(column, name) for column in columns], np.float64))
         for name in ("median", "mean", "scale")
     )
     filled = graph.add("Where", missing, medians, values)
-    scaled = graph.cast(graph.add("Div", graph.add("Sub", filled, means), scales), np.float32)
+    deviations = graph.add("Div", graph.add("Sub", filled, means), scales)
+    problems = graph.add(
+        "Or",
+        graph.add("And", missing, graph.array(np.array([not column.may_miss for column in columns]))),
+        graph.add("Or", _beyond(graph, filled, LARGEST), _beyond(graph, deviations, FARTHEST)),
+    )
+    bounds = graph.array(np.array(-FARTHEST)), graph.array(np.array(FARTHEST))
+    scaled = graph.cast(graph.add("Clip", deviations, *bounds), np.float32)
     if not any(column.may_miss for column in columns):
-        return [scaled]
+        return scaled, problems
     both = graph.add("Concat", scaled, graph.cast(missing, np.float32), axis=1)
     order = []
     for place, column in enumerate(columns):
         order += [place, len(columns) + place] if column.may_miss else [place]
-    return [graph.add("Gather", both, graph.array(np.array(order)), axis=1)]
+    return graph.add("Gather", both, graph.array(np.array(order)), axis=1), problems
+
+
+def _beyond(graph: Graph, values: str, bound: float) -> str:
+    return graph.add("Greater", graph.add("Abs", values), graph.array(np.array(bound)))
 
 
 def _one_hot(graph: Graph, column: Categorical, texts: str) -> str:
@@ -110,7 +154,7 @@ def description(inputs: ImageInputs | TableInputs, *, resize: bool = False) -> d
     sentences = []
     if inputs.numeric:
         found[NUMBERS] = [column.name for column in inputs.numeric]
-        sentences.append(NUMBER_WORDS.format(numbers=NUMBERS, count=len(inputs.numeric)))
+        sentences.append(NUMBER_WORDS.format(numbers=NUMBERS, count=len(inputs.numeric), far=FARTHEST))
     if inputs.categorical:
         gap = missing_text(inputs)
         found |= {TEXTS: [column.name for column in inputs.categorical], "missing_text": gap}
@@ -119,14 +163,18 @@ def description(inputs: ImageInputs | TableInputs, *, resize: bool = False) -> d
 
 
 def probes(inputs: ImageInputs | TableInputs, count: int, rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-    """Made-up samples of the kind the model takes: noise images; rows near the training data, with gaps and unknown
-    texts."""
+    """Made-up samples of the kind the model takes: noise images; rows near the training data, with gaps, unknown
+    texts and absurd numbers."""
     if isinstance(inputs, ImageInputs):
         return {IMAGES: rng.integers(0, 256, (count, inputs.height, inputs.width, 3), dtype=np.uint8)}
     found: dict[str, NDArray[Any]] = {}
     if inputs.numeric:
-        columns = [column.mean + column.scale * rng.normal(size=count) for column in inputs.numeric]
-        found[NUMBERS] = np.where(rng.random((count, len(columns))) < 0.1, np.nan, np.stack(columns, axis=1))
+        scales = [1.0 if column.scale == NO_SPREAD else column.scale for column in inputs.numeric]
+        means = [column.mean for column in inputs.numeric]
+        columns = [mean + scale * rng.normal(size=count) for mean, scale in zip(means, scales, strict=True)]
+        chance = rng.random((count, len(columns)))
+        odd = rng.choice([np.inf, -np.inf, 1e300, -1e22], size=chance.shape)
+        found[NUMBERS] = np.where(chance < 0.1, np.nan, np.where(chance > 0.99, odd, np.stack(columns, axis=1)))
     if inputs.categorical:
         gap = missing_text(inputs)
         texts = [rng.choice([*column.values, gap], size=count) for column in inputs.categorical]

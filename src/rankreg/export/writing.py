@@ -39,7 +39,9 @@ def export_onnx(bundle: Bundle, out: Path | str, *, resize: bool = False, force:
     """Write the bundle's preprocessing, network and threshold as an ONNX model.
 
     Its outputs are `score` (N,), the float32 scores of `rankreg predict`, and `alarm` (N,), whether they reach the
-    threshold; a score that is not a number raises an alarm. Its inputs are `images`, or `numbers` and `texts`; the
+    threshold; a row with a problem has the score NaN and raises an alarm, as there.
+
+    Its inputs are `images`, or `numbers` and `texts`; the
     metadata say how to make them, and hold classes, threshold and certificate, each as JSON. resize: take images of
     any size. A file that is there already is replaced only with `force`.
     """
@@ -74,7 +76,8 @@ def check_target(out: Path, *, force: bool) -> Path:
 def build(bundle: Bundle, inputs: ImageInputs | TableInputs, *, resize: bool = False) -> Any:
     """The model, unchecked."""
     card, graph = bundle.card, Graph()
-    scores = add_network(graph, bundle.model, add_inputs(graph, inputs, resize=resize))
+    prepared, problems = add_inputs(graph, inputs, resize=resize)
+    scores = _finite_or_nan(graph, add_network(graph, bundle.model, prepared), problems)
     low = graph.add("Less", scores, graph.array(np.array(card.threshold.value, np.float32)))
     left_to_do = description(inputs, resize=resize)
     return graph.model(
@@ -83,6 +86,14 @@ def build(bundle: Bundle, inputs: ImageInputs | TableInputs, *, resize: bool = F
         doc=f"{card.name}: alarm where score >= {card.threshold.value!r}. {left_to_do['words']}",
         metadata=metadata(card, left_to_do),
     )
+
+
+def _finite_or_nan(graph: Graph, scores: str, problems: str | None) -> str:
+    """NaN for rows with a problem and for infinite scores: NaN is not below the threshold, and raises an alarm."""
+    bad = graph.add("IsInf", scores)
+    if problems is not None:
+        bad = graph.add("Or", bad, problems)
+    return graph.add("Where", bad, graph.array(np.array(np.nan, np.float32)), scores)
 
 
 def metadata(card: BundleCard, inputs: dict[str, Any]) -> dict[str, str]:
@@ -115,18 +126,24 @@ def compare(
         raise ValueError("exporting needs onnx and onnxruntime: pip install 'rankreg[onnx]'") from error
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     (found,) = session.run(["score"], samples)
+    good = np.ones(len(found), dtype=bool)
     if isinstance(inputs, ImageInputs):
         prepared: NDArray[Any] = samples[IMAGES]
     else:
-        prepared = TablePreprocessor.from_dict(bundle.card.preprocessing).transform(_frame(inputs, samples))
+        preparation, frame = TablePreprocessor.from_dict(bundle.card.preprocessing), _frame(inputs, samples)
+        good = np.asarray([not problem for problem in preparation.problems(frame)])
+        prepared = preparation.transform(frame[good])
     rows = np.arange(len(prepared))
-    ours = score(bundle.model, Samples(prepared, rows, np.zeros_like(rows), rows), precision="float32").values
-    if not np.allclose(found, ours, rtol=CLOSE, atol=CLOSE):
+    values = score(bundle.model, Samples(prepared, rows, np.zeros_like(rows), rows), precision="float32").values
+    ours = np.full(len(found), np.nan, dtype=np.float32)
+    ours[good] = np.where(np.isfinite(values), values, np.nan)
+    difference = float(np.nanmax(np.abs(found - ours), initial=0.0))
+    if not np.allclose(found, ours, rtol=CLOSE, atol=CLOSE, equal_nan=True):
         raise ValueError(
-            f"the ONNX model's scores differ from the bundle's by up to {np.abs(found - ours).max():.2g}:"
+            f"the ONNX model's scores differ from the bundle's by up to {difference:.2g}:"
             " nothing was written; please report this with the versions of onnx and onnxruntime"
         )
-    return float(np.abs(found - ours).max())
+    return difference
 
 
 def _frame(inputs: TableInputs, samples: dict[str, NDArray[Any]]) -> pd.DataFrame:

@@ -32,6 +32,8 @@ class Source:
     path: Path
     target: str | None = None
     positive: str | None = None
+    negative: tuple[str, ...] = ()
+    rest_negative: bool = False
     seed: int = 0
     calibration: float = SHARES["calibration"]
     group: str | None = None
@@ -66,6 +68,8 @@ def load_source(source: Source, cache: Path) -> Splits:
             "folder",
             source.path,
             positive=source.positive,
+            negative=source.negative,
+            rest_negative=source.rest_negative,
             size=source.side,
             seed=source.seed,
             member=source.member,
@@ -81,6 +85,8 @@ def load_source(source: Source, cache: Path) -> Splits:
         source.path,
         target=source.target,
         positive=source.positive,
+        negative=source.negative,
+        rest_negative=source.rest_negative,
         seed=source.seed,
         member=source.member,
         shares=shares,

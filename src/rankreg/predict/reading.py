@@ -12,22 +12,21 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg.bundle import BundleCard
-from rankreg.datasets.folder import class_folders
+from rankreg.datasets.folder import class_folders, folder_labels
 from rankreg.datasets.images import SUFFIXES, read_image
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.datasets.table import is_positive, label_texts
 from rankreg.datasets.table_files import table_chunks
+from rankreg.labels import LabelRule, listing, read_labels
 
 IMAGES = 128  # decoded at once
 ROWS = 20_000
-SHOWN = 8  # target values in a message
 
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
     """Samples in their order: every one has an id; `inputs` has a row for each whose problem is empty.
 
-    labels: 0 / 1 for all of them, when they were asked for.
+    labels, when they were asked for: 0 / 1, and for rows of a table that have a problem −1.
     """
 
     ids: list[str]
@@ -36,10 +35,10 @@ class Chunk:
     labels: NDArray[np.int64] | None = None
 
 
-def read_chunks(data: Path | str, card: BundleCard, *, labelled: bool = False) -> Iterator[Chunk]:
+def read_chunks(data: Path | str, card: BundleCard, *, labels: LabelRule | None = None) -> Iterator[Chunk]:
     """The samples of a table, or of a folder of images (or a single one), as the bundle needs them.
 
-    labelled: read the target column, or take the first folder's name for the class.
+    labels: read the target column, or take the first folder's name for the class, by this rule.
     """
     path = Path(data)
     if not path.exists():
@@ -49,30 +48,43 @@ def read_chunks(data: Path | str, card: BundleCard, *, labelled: bool = False) -
     if is_images != wants_images:
         needed, given = ("images", "a table") if wants_images else ("a table", "images")
         raise ValueError(f"the bundle {card.name!r} takes {needed}, {path} is {given}")
-    return _images(path, card, labelled) if is_images else _rows(path, card.preprocessing, labelled)
+    return _images(path, card, labels) if is_images else _rows(path, card.preprocessing, labels)
 
 
-def _rows(path: Path, preprocessing: Mapping[str, Any], labelled: bool) -> Iterator[Chunk]:
+def _rows(path: Path, preprocessing: Mapping[str, Any], rule: LabelRule | None) -> Iterator[Chunk]:
     preparation = TablePreprocessor.from_dict(preprocessing)
     target, names = preprocessing["target"], preprocessing["id_column"]
-    features = [column.name for column in preparation.numeric] + list(preparation.text_columns)
-    needed = [*features, *([target] if labelled else [])]
+    needed = [*preparation.columns, *([target] if rule is not None else [])]
     text = [*preparation.text_columns, *([names] if names is not None else [])]
-    positives, others = 0, set[str]()
+    count, positives, others = 0, 0, dict[str, None]()
     for chunk in table_chunks(path, header=preprocessing["header"], text=text, rows=ROWS):
-        _check_present(chunk, needed, path)
-        ids = chunk[names] if names is not None and names in chunk.columns else chunk.index
-        labels = _labels(chunk[target], preprocessing["positive"], path) if labelled else None
-        if labels is not None:
-            positives += int(labels.sum())
-            if not positives and len(others) < SHOWN:
-                others |= set(label_texts(chunk[target]))
-        yield Chunk([str(name) for name in ids], preparation.transform(chunk[features]), [""] * len(chunk), labels)
-    if others and not positives:  # another spelling of the positive value must not pass for a negative one
-        listing = ", ".join(map(repr, sorted(others)[:SHOWN])) + (", …" if len(others) > SHOWN else "")
+        rows = chunk.rows
+        _check_present(rows, needed, path)
+        ids = rows[names] if names is not None and names in rows.columns else rows.index + 1
+        found = zip(rows.index, preparation.problems(rows), strict=True)
+        problems = [
+            f"{chunk.name_row(row)}: {fault}" if (fault := chunk.faults.get(row) or cells) else ""
+            for row, cells in found
+        ]
+        good = np.asarray([not problem for problem in problems], dtype=bool)
+        labels = None
+        if rule is not None:
+            labels = np.full(len(rows), -1, dtype=np.int64)
+            labels[good], reading = read_labels(
+                rows.loc[good, target],
+                rule,
+                f"{path}: the target {target!r}",
+                partial=True,
+                name_row=chunk.name_row,
+            )
+            positives += reading.positives
+            others |= dict.fromkeys(reading.others)
+        count += len(rows)
+        yield Chunk([str(name) for name in ids], preparation.transform(rows.loc[good]), problems, labels)
+    if rule is not None and count and not positives:
         raise ValueError(
-            f"{path}: target {target!r} holds {listing};"
-            f" the bundle's positive value is {preprocessing['positive']!r}"
+            f"{path}: the target {target!r} holds {listing(map(repr, others))} and no {rule.positive!r}, which the"
+            " bundle calls positive"
         )
 
 
@@ -85,18 +97,11 @@ def _check_present(rows: pd.DataFrame, needed: list[str], path: Path) -> None:
         )
 
 
-def _labels(values: "pd.Series[Any]", positive: str, path: Path) -> NDArray[np.int64]:
-    empty = np.flatnonzero(values.isna().to_numpy())
-    if len(empty):
-        raise ValueError(f"{path}: the target {values.name!r} is empty in row {values.index[empty[0]]}")
-    return is_positive(values, positive)
-
-
-def _images(path: Path, card: BundleCard, labelled: bool) -> Iterator[Chunk]:
+def _images(path: Path, card: BundleCard, rule: LabelRule | None) -> Iterator[Chunk]:
     home = path if path.is_dir() else path.parent
-    if labelled and card.classes[1] not in class_folders(home):
+    if rule is not None and rule.positive not in class_folders(home):
         raise ValueError(
-            f"{home} has no folder {card.classes[1]!r}, which the bundle calls positive: there are"
+            f"{home} has no folder {rule.positive!r}, which the bundle calls positive: there are"
             f" {', '.join(class_folders(home))}"
         )
     size = card.preprocessing["height"], card.preprocessing["width"]
@@ -111,19 +116,16 @@ def _images(path: Path, card: BundleCard, labelled: bool) -> Iterator[Chunk]:
 
     some = False
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        for files in _batched(_walk(path, in_class_folders=labelled) if path.is_dir() else iter([path])):
+        for files in _batched(_walk(path, in_class_folders=rule is not None) if path.is_dir() else iter([path])):
             some = True
             results = list(pool.map(attempt, files))
             good = [result for result in results if not isinstance(result, str)]
-            labels = None
-            if labelled:
-                kinds = [file.relative_to(home).parts[0] for file in files]
-                labels = np.asarray([kind == card.classes[1] for kind in kinds], dtype=np.int64)
+            ids = [file.relative_to(home).as_posix() for file in files]
             yield Chunk(
-                [file.relative_to(home).as_posix() for file in files],
+                ids,
                 np.stack(good) if good else np.empty((0, *size, 3), np.uint8),
                 [result if isinstance(result, str) else "" for result in results],
-                labels,
+                None if rule is None else folder_labels(ids, rule, home, partial=True)[0],
             )
     if not some:
         raise ValueError(f"{path} holds no images: looked for {', '.join(sorted(SUFFIXES))}")

@@ -9,6 +9,7 @@ import numpy as np
 
 from rankreg.bundle import Bundle
 from rankreg.datasets._progress import progress_bar
+from rankreg.metrics import raises_alarm
 from rankreg.predict.reading import read_chunks
 from rankreg.predict.scoring import scored
 
@@ -18,7 +19,8 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Predicted:
-    """How many samples there were, how many raised an alarm, how many could not be read, and the first of those."""
+    """How many samples there were, how many raised an alarm, how many of these because they could not be read or
+    scored (`unreadable`), and the first of those."""
 
     out: Path
     samples: int
@@ -30,8 +32,9 @@ class Predicted:
 def predict(bundle: Bundle, data: Path | str, out: Path | str, *, device: str = "auto") -> Predicted:
     """Write id, score, alarm (0 / 1) and problem for every sample of `data`, in its order, to a CSV file.
 
-    ids are those of the table's id column, else row numbers from 0; of images, paths relative to the folder. An
-    image that cannot be read gets no score and no alarm, but its problem. The file appears once it is whole.
+    ids are those of the table's id column, else row numbers from 1; of images, paths relative to the folder. A
+    sample that cannot be read or scored gets no score but its problem, and raises an alarm: a fault must not read
+    as "no alarm". The file appears once it is whole.
     """
     target = Path(out)
     if target.is_dir():
@@ -49,15 +52,13 @@ def predict(bundle: Bundle, data: Path | str, out: Path | str, *, device: str = 
             writer.writerow(COLUMNS)
             task = progress.add_task("scoring", total=None)
             for chunk, values in scored(bundle.model, read_chunks(data, bundle.card), device):
-                alarm = values >= threshold  # false where there is no score
+                alarm = raises_alarm(values, threshold)
                 for name, value, alarmed, problem in zip(chunk.ids, values, alarm, chunk.problems, strict=True):
+                    writer.writerow((name, "" if problem else str(value), int(alarmed), problem))
                     if problem:
-                        writer.writerow((name, "", "", problem))
                         unreadable += 1
                         if len(examples) < SHOWN:
                             examples.append(f"{name} ({problem})")
-                    else:
-                        writer.writerow((name, str(value), int(alarmed), ""))
                 samples, alarms = samples + len(values), alarms + int(np.count_nonzero(alarm))
                 progress.advance(task, len(values))
             file.flush()

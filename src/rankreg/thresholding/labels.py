@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
+from rankreg.labels import alike
+
 
 def binary_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     """The targets as an array (N,) and their two classes, sorted; anything else is scikit-learn's own error."""
@@ -22,6 +24,9 @@ def binary_target(y: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
     classes = np.unique(target)
     if len(classes) < 2:
         raise ValueError(f"Two classes are needed, y holds 1 class only: {classes.tolist()!r:.80}")
+    first, second = map(str, classes.tolist())
+    if classes.dtype.kind in "OUST" and alike(first, second):
+        raise ValueError(f"The classes {first!r} and {second!r} of y look like one: spell them alike.")
     return target, classes
 
 

@@ -26,11 +26,20 @@ def response(estimator: Any, wanted: str) -> str:
 
 
 def scores_of(estimator: Any, rows: Any, method: str, place: int) -> Scores:
-    """The scores of the class at that place of `classes_`."""
+    """The scores of the class at that place of `classes_`, all of them finite: any other is an error.
+
+    An array of predictions has no room for a problem beside a row, and NaN ≥ threshold would read as "no alarm".
+    """
     values = np.asarray(getattr(estimator, method)(rows))
     if method == "predict_proba":
-        return values[:, place]
-    return values if place == 1 else -values
+        values = values[:, place]
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise ValueError(
+            f"{type(estimator).__name__}.{method} gave {values[bad[0]]} for X[{bad[0]}], and no finite score for"
+            f" {len(bad):,} rows in all: no alarm can be told from a miss there; mend or leave out those rows"
+        )
+    return values if place == 1 or method == "predict_proba" else -values
 
 
 def lowered(threshold: float, scores: Scores, method: str) -> float:

@@ -141,8 +141,10 @@ def fit_command(data: Own, config: Path, out: Path, tpr: float) -> str:
         "--calibration": None if source.calibration == type(source).calibration else source.calibration,
     }.items():
         words += [] if value is None else [option, str(value)]
-    for option, values in (("--drop", source.drop), ("--categorical", source.categorical)):
+    repeated = {"--negative": source.negative, "--drop": source.drop, "--categorical": source.categorical}
+    for option, values in repeated.items():
         words += [word for value in values for word in (option, value)]
+    words += ["--rest-negative"] if source.rest_negative else []
     words += [] if source.header else ["--no-header"]
     words += [] if source.keep_copies_together else ["--split-copies"]
     return shlex.join(words)

@@ -1,0 +1,185 @@
+"""CSV text before pandas sees it, which pads short records without a word and gives up the file at a long one."""
+
+import csv
+import io
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+BLOCK = 1 << 16  # characters
+MANY = 1000  # rows with faults: more than that, and more than half of all, means that the first line is the odd one
+END = "end of the block"
+
+
+def row_words(row: int, line: int | None = None) -> str:
+    """What every message calls a row: data rows count from 1, lines of the file too. `row` itself counts from 0."""
+    return f"row {row + 1:,}" if line is None else f"row {row + 1:,} (line {line:,})"
+
+
+def refuse_same_names(names: Sequence[str], what: str) -> None:
+    """Two columns of one name: any choice between them would be a guess."""
+    twice = [(name, count) for name, count in Counter(names).items() if count > 1 and name]
+    if twice:
+        name, count = twice[0]
+        raise ValueError(f"{what} has {count} columns named {name!r}: rename all but one")
+
+
+class Records(io.TextIOBase):
+    """A CSV text as a file for pandas, in which no record has more fields than the first.
+
+    Longer records are cut, shorter ones are left to pandas, which pads them. `faults` has the number of fields of
+    either, by row, counted from 0. Blank lines are left out.
+    """
+
+    def __init__(self, text: TextIO, what: str, *, separator: str = ",", header: bool = True) -> None:
+        self.what, self.separator = what, separator
+        self.faults: dict[int, int] = {}
+        self.rows = 0
+        self._text, self._line = text, 0
+        self._jumps: list[tuple[int, int]] = []  # from that row on, its line less the row
+        first = next(self._records(iter(text.readline, "")), None)
+        self.names: list[str] = [] if first is None else self._fields(first[0])
+        self.width = len(self.names)
+        if header:
+            refuse_same_names(self.names, what)
+        self._texts = self._good(first, header)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int | None = -1, /) -> str:
+        """Some whole records, whatever the size asked for; "" at the end."""
+        return "".join(self._texts) if size is None or size < 0 else next(self._texts, "")
+
+    def row_words(self, row: int) -> str:
+        """The row, counted from 1, and its line in the file."""
+        place = bisect_right(self._jumps, row, key=lambda jump: jump[0]) - 1
+        return row_words(row, row + self._jumps[place][1] if place >= 0 else None)
+
+    def fault_words(self, row: int) -> str:
+        """What is wrong with the number of fields of that row, or ""."""
+        found = self.faults.get(row)
+        if found is None:
+            return ""
+        return f"{found} field{'s' if found > 1 else ''} instead of {self.width}"
+
+    def refuse_faults(self) -> None:
+        """For readers that need every row."""
+        if self.faults:
+            first = next(iter(self.faults))
+            others = f" ({len(self.faults):,} rows are of another length than the first line)"
+            raise ValueError(
+                f"{self.what}: {self.row_words(first)} has {self.fault_words(first)}"
+                f"{others if len(self.faults) > 1 else ''}: the file may have been cut; mend or remove such lines"
+            )
+
+    def _good(self, first: tuple[str, int, int] | None, header: bool) -> Iterator[str]:
+        """The text, some records at a time, none of them too long; what is wrong is noted on the way."""
+        if first is not None:
+            yield first[0] if header else self._noted(*first)
+        while block := self._text.read(BLOCK):
+            block += self._text.readline()
+            count = self._even_rows(block)
+            if count:
+                self._note_line(self._line + 1)
+                self.rows, self._line = self.rows + count, self._line + count
+                yield block
+            else:
+                lines = chain(io.StringIO(block, newline=""))
+                if texts := "".join(self._noted(*record) for record in self._records(lines)):
+                    yield texts
+        if len(self.faults) > self.rows / 2:
+            self.refuse_faults()
+
+    def _noted(self, text: str, fields: int, line: int) -> str:
+        """The record, cut to the width."""
+        self._note_line(line)
+        if fields != self.width:
+            self.faults[self.rows] = fields
+            if len(self.faults) > max(MANY, self.rows / 2):
+                self.refuse_faults()
+            if fields > self.width:
+                text = self._written(self._fields(text)[: self.width])
+        self.rows += 1
+        return text
+
+    def _note_line(self, line: int) -> None:
+        if not self._jumps or self._jumps[-1][1] != line - self.rows:
+            self._jumps.append((self.rows, line - self.rows))
+
+    def _even_rows(self, block: str) -> int:
+        """How many records the block has if each is a line of the right width; else 0."""
+        lines = block.count("\n") + (not block.endswith("\n"))
+        if self.width < 2 or ord(self.separator) > 127 or block.count("\r") != block.count("\r\n"):
+            return 0
+        if '"' in block:
+            try:
+                records = list(csv.reader(chain(io.StringIO(block, newline=""), [END]), delimiter=self.separator))
+            except csv.Error:  # said later, with its line
+                return 0
+            even = len(records) == lines + 1 and records.pop() == [END]  # else a quotation mark is open
+            return lines if even and all(len(record) == self.width for record in records) else 0
+        content = np.frombuffer(block.encode(), dtype=np.uint8)
+        ends = np.flatnonzero(content == ord("\n"))
+        marks = np.flatnonzero(content == ord(self.separator))
+        if len(marks) != lines * (self.width - 1):
+            return 0
+        ends = ends if len(ends) == lines else np.append(ends, len(content))
+        by_line = marks.reshape(lines, self.width - 1)
+        return lines if (by_line[:, -1] < ends).all() and (by_line[1:, 0] > ends[:-1]).all() else 0
+
+    def _records(self, lines: Iterator[str]) -> Iterator[tuple[str, int, int]]:
+        """Text, number of fields and first line of each record that is not blank."""
+        for text in lines:
+            self._line += 1
+            line = self._line
+            if '"' in text:
+                text, fields = self._quoted(text, chain(lines, iter(self._text.readline, "")))
+            else:
+                fields = text.count(self.separator) + 1
+                if fields == 1 and not text.strip():
+                    continue
+            yield text, fields, line
+
+    def _quoted(self, text: str, following: Iterator[str]) -> tuple[str, int]:
+        """A record with quotation marks, which may go on over several lines."""
+        taken = [text]
+
+        def lines() -> Iterator[str]:
+            yield text
+            for more in following:
+                self._line += 1
+                taken.append(more)
+                yield more
+
+        fields = self._parsed(lines())
+        return "".join(taken), len(fields)
+
+    def _fields(self, text: str) -> list[str]:
+        return self._parsed(iter([text]))
+
+    def _parsed(self, lines: Iterator[str]) -> list[str]:
+        try:
+            return next(csv.reader(lines, delimiter=self.separator))
+        except csv.Error as error:
+            raise ValueError(f"{self.what} is not a table in CSV: line {self._line:,}: {error}") from error
+
+    def _written(self, fields: list[str]) -> str:
+        text = io.StringIO()
+        csv.writer(text, delimiter=self.separator, lineterminator="\n").writerow(fields)
+        return text.getvalue()
+
+
+@contextmanager
+def opened(path: Path, *, separator: str = ",", header: bool = True) -> Iterator[Records]:
+    """The records of a CSV file, also of a compressed one."""
+    from pandas.io.common import get_handle  # type: ignore[import-not-found]
+
+    with get_handle(path, "r", encoding="utf-8-sig", compression="infer") as handles:
+        yield Records(handles.handle, str(path), separator=separator, header=header)

@@ -1,0 +1,157 @@
+"""Labels as told, never guessed: which value is critical, which others are negative. One rule for all commands."""
+
+import math
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from rankreg._csv import row_words
+
+SHOWN = 8  # values in a message
+SOME = 20  # values to keep; a column may hold thousands
+UNAMBIGUOUS = {"1": {"0", "1"}, "True": {"False", "True"}}  # by the positive value: need not be named
+
+
+@dataclass(frozen=True)
+class LabelRule:
+    """What the values of a label column mean; a value that is not covered is refused.
+
+    positive: the critical value; may be left out where the column holds 0 and 1, or False and True only. negative:
+    the values that are negative; may be left out where there is just one other value. rest_negative: every other
+    value is negative, but for those that differ from the positive one by case, spaces or as 1 does from 1.0.
+    """
+
+    positive: str | None = None
+    negative: tuple[str, ...] = ()
+    rest_negative: bool = False
+
+    def __post_init__(self) -> None:
+        if self.positive is None and (self.negative or self.rest_negative):
+            raise ValueError("the negative values were named, but not the positive one: add --positive VALUE")
+        if self.positive in self.negative:
+            raise ValueError(f"{self.positive!r} was named both positive and negative: name it once")
+
+    def described(self) -> dict[str, Any]:
+        """As JSON values, beside the names of the two classes, which say all unless there are more values."""
+        if self.rest_negative:
+            return {"rest_negative": True}
+        return {"negative": list(self.negative)} if len(self.negative) > 1 else {}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the labels were read: the critical value, some of the others, and how many rows have either."""
+
+    column: str
+    positive: str
+    positives: int
+    others: tuple[str, ...]
+    negatives: int
+
+    @property
+    def negative(self) -> str:
+        """What to call the negatives."""
+        return self.others[0] if len(self.others) == 1 else "other"
+
+
+def read_labels(
+    column: "pd.Series[Any]",
+    rule: LabelRule,
+    where: str,
+    *,
+    partial: bool = False,
+    name_row: Callable[[int], str] = row_words,
+) -> tuple[NDArray[np.int64], Reading]:
+    """1 where the label is the critical value and 0 where it is a negative one, by the rule.
+
+    where: what the message calls the column, whose index counts rows from 0. partial: these are some of the rows,
+    the positive value may be absent.
+    """
+    empty = np.flatnonzero(column.isna().to_numpy())
+    if len(empty):
+        first = name_row(int(column.index[empty[0]]))
+        raise ValueError(f"{where} is empty in {len(empty):,} rows, first in {first}: label or remove them")
+    codes, values = pd.factorize(column)
+    texts = [label_text(value) for value in values]
+    counts = Counter[str]()
+    for text, count in zip(texts, np.bincount(codes, minlength=len(texts)).tolist(), strict=True):
+        counts[text] += count
+    holds = f"{where} holds {listing(f'{text!r} ({count:,})' for text, count in counts.most_common())}"
+    positive, negative = _meaning(column, rule, counts, holds, partial)
+    labels = np.asarray([text == positive for text in texts], dtype=np.int64)[codes]
+    found = int(np.count_nonzero(labels))
+    others = [text for text, _ in counts.most_common() if text in negative]
+    return labels, Reading(str(column.name), positive, found, tuple(others[:SOME]), len(labels) - found)
+
+
+def _meaning(
+    column: "pd.Series[Any]", rule: LabelRule, counts: Counter[str], holds: str, partial: bool
+) -> tuple[str, set[str]]:
+    """The positive value and the negative ones as the column spells them; all its values are among them."""
+    if rule.positive is None:
+        for positive, both in UNAMBIGUOUS.items():
+            if counts.keys() <= both:
+                return positive, both - {positive}
+        raise ValueError(f"{holds}: say which value is the positive one, with --positive VALUE; nothing is guessed")
+    positive = _spelled(rule.positive, column)
+    named = {_spelled(value, column) for value in rule.negative}
+    others = [value for value, _ in counts.most_common() if value != positive]
+    unnamed = [value for value in others if value not in named]
+    covered = rule.rest_negative or (not named and len(unnamed) <= 1) or not unnamed
+    if positive not in counts and not (partial and covered):
+        raise ValueError(f"{holds}: none of them is the positive value {rule.positive!r}")
+    numbers = pd.api.types.is_numeric_dtype(column)  # two of them are spelled alike already
+    similar = [value for value in unnamed if not numbers and alike(value, positive)]
+    if similar:
+        raise ValueError(
+            f"{holds}: {listing(map(repr, similar))} beside {positive!r} looks like the positive value, yet would"
+            " not count as positive; spell them alike in the file"
+        )
+    if not covered:
+        typed = " ".join(f"--negative {shlex.quote(value)}" for value in others[:SHOWN])
+        raise ValueError(
+            f"{holds}: {listing(map(repr, unnamed))} was named neither positive nor negative. Name the negative"
+            f" values ({typed}), count all others as negative (--rest-negative), or remove those rows"
+        )
+    return positive, named | set(unnamed)
+
+
+def alike(value: str, other: str) -> bool:
+    """Whether two labels differ by spaces, by case, or as 1 does from 1.0."""
+    return value.strip().casefold() == other.strip().casefold() or _number(value) == _number(other)
+
+
+def label_text(value: Any) -> str:
+    """A label as text; 1.0 is "1", since a file may hold either."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def listing(texts: Iterable[str]) -> str:
+    """The first few of them."""
+    shown = list(texts)
+    return ", ".join(shown[:SHOWN]) + (", …" if len(shown) > SHOWN else "")
+
+
+def _spelled(value: str, column: "pd.Series[Any]") -> str:
+    """A value as typed, spelled as `label_text` does: 1.0 is 1 among numbers, true is True among truth values."""
+    if pd.api.types.is_bool_dtype(column):
+        return value.strip().capitalize()
+    number = _number(value)
+    if math.isnan(number) or not pd.api.types.is_numeric_dtype(column):
+        return value
+    return str(int(value)) if value.strip().lstrip("+-").isdecimal() else label_text(number)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan  # equals no label

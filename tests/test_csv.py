@@ -1,0 +1,76 @@
+"""CSV files before pandas sees them: fields, names and lines are counted, and nothing else changes."""
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rankreg._csv import opened
+from rankreg.bundle import save_bundle
+from rankreg.datasets.table_files import table_chunks
+from rankreg.models import MLPShape, build_model
+from tests.conftest import Run
+from tests.own_data import write_table
+from tests.test_bundle import contents
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_of_one_name_are_refused_by_every_command(run: Run, suffix: str) -> None:
+    rows = pd.read_csv(write_table(Path("data.csv")))
+    shape = MLPShape(classes=2, features=3, head="score")
+    save_bundle(Path("out"), build_model(shape), **contents(model=shape))
+    twice = pd.concat([rows, rows[["weight"]]], axis=1)
+    path = f"twice{suffix}"
+    if suffix == ".csv":
+        twice.to_csv(path, index=False)
+    else:
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        columns = [arrow.array(twice.iloc[:, k]) for k in range(twice.shape[1])]
+        parquet.write_table(arrow.Table.from_arrays(columns, names=list(twice.columns)), path)
+    desk = ("--label", "sick", "--score", "size")
+    options = ("--target", "sick", "--drop", "name", "--out", "new")
+    for command in (
+        ("fit", path, *options),
+        ("tune", path, *options, "--trials", "1"),
+        ("predict", "out", path, "--out", "scores.csv"),
+        ("evaluate", "out", path),
+        ("certify", path, *desk),
+        ("compare", path, path, *desk),
+        ("monitor", path, *desk, "--threshold", "0"),
+        ("recertify", path, *desk, "--threshold", "0"),
+        ("report", path, *desk, "--out", "report.html"),
+    ):
+        status, out, error = run(*command)
+        assert (status, out) == (2, ""), command
+        assert "2 columns named 'weight'" in error
+
+
+def test_lines_are_counted_over_blank_lines_and_quoted_breaks(tmp_path: Path) -> None:
+    text = 'a,b\n1,2\n\n3\n4,5,6\n"x\ny",7\n8,9\n5" pipe,1\n"5"" pipe, long",2\n'
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(text.replace("\n", "\r\n").encode("utf-8-sig")))
+    (chunk,) = table_chunks(path)
+    assert chunk.rows["a"].tolist() == ["1", "3", "4", "x\r\ny", "8", '5" pipe', '5" pipe, long']
+    assert dict(chunk.faults) == {1: "1 field instead of 2", 2: "3 fields instead of 2"}
+    names = [chunk.name_row(row) for row in range(7)]
+    lines = (2, 4, 5, 6, 8, 9, 10)
+    assert names == [f"row {row} (line {line})" for row, line in enumerate(lines, start=1)]
+
+
+@pytest.mark.parametrize("quoting", [0, 2])
+def test_what_pandas_reads_is_what_it_read_before(tmp_path: Path, quoting: Any) -> None:
+    """Over several blocks, with texts that hold separators, breaks and quotation marks."""
+    rng = np.random.default_rng(0)
+    words = np.array(["plain", "a, b", 'so "called"', "two\nlines", "naïve ☂", ""])
+    rows = pd.DataFrame({"x": rng.normal(size=9000), "t": rng.choice(words, 9000), "k": rng.integers(0, 9, 9000)})
+    rows.to_csv(tmp_path / "a.csv", index=False, quoting=quoting)
+    with opened(tmp_path / "a.csv") as records:
+        found = pd.read_csv(records)
+    pd.testing.assert_frame_equal(found, pd.read_csv(tmp_path / "a.csv"))
+    assert (records.rows, records.faults) == (9000, {})
+    breaks = np.cumsum(rows.t.str.count("\n"))
+    for row in (0, 1, 4000, 8999):
+        assert records.row_words(row) == f"row {row + 1:,} (line {row + 2 + (breaks[row - 1] if row else 0):,})"
