@@ -119,7 +119,7 @@ BAD = {
     "no score": ("y,s\n1,1\n0,NaN\n0,\n", "no score (NaN) in 2 rows, first in row 2"),
     "equal scores": ("y,s\n" + "1,3\n" * 200 + "0,3\n" * 9, "bad: all 209 scores equal 3.0"),
     "no such column": ("Y,s\n1,1\n", "no column 'y'"),
-    "empty": ("", "not a readable CSV file"),
+    "empty": ("", "is not a table in CSV"),
 }
 
 

@@ -9,6 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from rankreg._files import is_stream
+from rankreg._terminal import Terminal, say
+
 Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder of images.", show_default=False)]
 BundleFolder = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="The folder that `fit --out` wrote.", show_default=False)
@@ -105,7 +108,7 @@ def fit(
             fitted = run_fit(splits, chosen, out, tpr=tpr, confidence=confidence)
         except Interrupted as stopped:
             if _is_first():
-                typer.echo(f"rankreg: {stopped}", err=True)
+                say(f"rankreg: {stopped}", err=True)
             raise typer.Exit(130) from stopped
     if fitted is not None:
         show_lines(summary_lines(fitted))
@@ -145,7 +148,7 @@ def evaluate(
     if out is not None:
         write_scores(out, found.scores)
     if as_json:
-        typer.echo(json.dumps(found.evaluation.to_dict(), indent=2))
+        say(json.dumps(found.evaluation.to_dict(), indent=2))
     else:
         show_lines(evaluation_lines(found.evaluation))
     _name_unreadable(len(found.unreadable), found.unreadable[:5])
@@ -163,21 +166,21 @@ def predict(
     model = load_bundle(bundle)
     found = run_predict(model, data, out)
     threshold = model.card.threshold
-    typer.echo(f"{found.out}: {found.samples:,} samples, {found.alarms:,} alarms (score ≥ {threshold.value:.6g})")
+    text = f"{found.out}: {found.samples:,} samples, {found.alarms:,} alarms (score ≥ {threshold.value:.6g})"
+    say(text, err=is_stream(found.out))
     if not threshold.certified:
-        typer.echo("The threshold is uncertified: no recall is guaranteed.", err=True)
+        say("The threshold is uncertified: no recall is guaranteed.", err=True)
     _name_unreadable(found.unreadable, found.examples)
 
 
 def _name_unreadable(count: int, examples: tuple[str, ...]) -> None:
     if count:
         more = ", …" if count > len(examples) else ""
-        typer.echo(f"{count:,} could not be read and have no score: {', '.join(examples)}{more}", err=True)
+        say(f"{count:,} could not be read and have no score: {', '.join(examples)}{more}", err=True)
 
 
 def show_lines(lines: list[tuple[str, str]]) -> None:
     """Headings, and beside them what there is to say."""
-    from rich.console import Console
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2))
@@ -185,4 +188,4 @@ def show_lines(lines: list[tuple[str, str]]) -> None:
     grid.add_column(overflow="fold")
     for heading, sentence in lines:
         grid.add_row(heading, sentence)
-    Console(highlight=False, markup=False).print(grid)
+    Terminal(highlight=False, markup=False).print(grid)

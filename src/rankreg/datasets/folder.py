@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from rankreg._names import look_up
+from rankreg._untrusted import check_regular
 from rankreg.datasets._grouping import SHARES, check_both_classes, check_parts, stratified_parts
 from rankreg.datasets.images import SUFFIXES, decode, image_size
 from rankreg.datasets.splits import Samples, Splits, image_preprocessing
@@ -84,5 +85,6 @@ def _critical(home: Path, kinds: list[str], positive: str | None) -> str:
 
 
 def _digest(path: Path) -> str:
+    check_regular(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

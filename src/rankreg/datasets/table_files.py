@@ -1,20 +1,14 @@
 """Tables on disk, whole or a chunk at a time."""
 
-import lzma
-import tarfile
-import zipfile
-import zlib
 from collections.abc import Collection, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import pandas as pd
 
-PARQUET = (".parquet", ".pq")
+from rankreg._tables import is_parquet, parquet_file, readable_csv
+
 CHUNK = 50_000  # rows
-COMPRESSED = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zip": "zip", ".zst": "Zstandard", ".tar": "tar"}
-# What the standard library raises; of RuntimeError it is an encrypted zip file.
-DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, RuntimeError)
 
 
 def read_table(path: Path | str, *, header: bool = True, text: Collection[str] = ()) -> pd.DataFrame:
@@ -23,16 +17,21 @@ def read_table(path: Path | str, *, header: bool = True, text: Collection[str] =
 
 
 def table_chunks(
-    path: Path | str, *, header: bool = True, text: Collection[str] = (), rows: int | None = CHUNK
+    path: Path | str,
+    *,
+    header: bool = True,
+    text: Collection[str] = (),
+    rows: int | None = CHUNK,
+    needed: Collection[str] | None = None,
 ) -> Iterator[pd.DataFrame]:
-    """The table, so many rows at a time, numbered from 0."""
+    """The table, so many rows at a time, numbered from 0; `needed` columns, or all, hold one value a row."""
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"no table at {path}")
-    if path.suffix.lower() in PARQUET:
-        yield from _parquet_chunks(path, rows)
+    if is_parquet(path):
+        yield from _parquet_chunks(path, rows, needed)
         return
-    try:
+    with readable_csv(path):
         chunks = pd.read_csv(
             path,
             header=0 if header else None,
@@ -45,24 +44,6 @@ def table_chunks(
             for chunk in found:
                 _check_shape(chunk, path)
                 yield _with_text_names(chunk)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a table in CSV: {error}") from error
-    except ImportError as error:  # pandas reads .zst with a package of its own
-        raise ValueError(f"reading {path.name} needs another package ({error}), or unpack the file") from error
-    except (*DAMAGE, OSError) as error:
-        if _is_of_the_system(error):
-            raise
-        kind = COMPRESSED.get(path.suffix.lower(), "CSV")
-        raise ValueError(f"{path} is truncated or not a {kind} file: {_first_line(error)}") from error
-
-
-def _is_of_the_system(error: BaseException) -> bool:
-    """A disk that fails has a number; bzip2, gzip and Arrow raise OSErrors without one for bad content."""
-    return isinstance(error, OSError) and error.errno is not None
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def _check_shape(rows: pd.DataFrame, path: Path) -> None:
@@ -77,23 +58,14 @@ def _with_text_names(rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _parquet_chunks(path: Path, rows: int | None) -> Iterator[pd.DataFrame]:
-    try:
-        import pyarrow.parquet  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ValueError(f"reading {path.name} needs pyarrow: pip install 'rankreg[parquet]'") from error
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            if rows is None:
-                yield _with_text_names(file.read().to_pandas(ignore_metadata=True))
-                return
-            start = 0
-            for batch in file.iter_batches(rows):
-                chunk = _with_text_names(batch.to_pandas(ignore_metadata=True))
-                chunk.index = pd.RangeIndex(start, start + len(chunk))
-                start += len(chunk)
-                yield chunk
-    except (pyarrow.lib.ArrowException, OSError) as error:
-        if _is_of_the_system(error):
-            raise
-        raise ValueError(f"{path} is truncated or not a Parquet file: {_first_line(error)}") from error
+def _parquet_chunks(path: Path, rows: int | None, needed: Collection[str] | None) -> Iterator[pd.DataFrame]:
+    with parquet_file(path, needed) as file:
+        if rows is None:
+            yield _with_text_names(file.read().to_pandas(ignore_metadata=True))
+            return
+        start = 0
+        for batch in file.iter_batches(rows):
+            chunk = _with_text_names(batch.to_pandas(ignore_metadata=True))
+            chunk.index = pd.RangeIndex(start, start + len(chunk))
+            start += len(chunk)
+            yield chunk

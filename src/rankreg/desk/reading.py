@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from rankreg._tables import is_parquet, parquet_columns, parquet_names, readable_csv
 from rankreg.desk.labels import Reading, read_labels, reading_of
 from rankreg.scores import Scores
 
@@ -89,7 +90,7 @@ class Rows:
 
 def read(path: Path, columns: Columns) -> Rows:
     """Read a CSV file (also compressed) or a Parquet file."""
-    table = _read_parquet(path, columns) if path.suffix.lower() in (".parquet", ".pq") else _read_csv(path, columns)
+    table = _read_parquet(path, columns) if is_parquet(path) else _read_csv(path, columns)
     if not len(table):
         raise ValueError(f"{path} has a header but no rows")
     scores = _numbers(table[columns.score], path)
@@ -117,7 +118,7 @@ def read(path: Path, columns: Columns) -> Rows:
 
 
 def _read_csv(path: Path, columns: Columns) -> pd.DataFrame:
-    try:
+    with readable_csv(path):
         _check_first_line(path, columns)
         _check_columns(path, columns, _header(path, columns.delimiter))
         as_text = {name: str for name in (columns.id, columns.group) if name is not None}
@@ -133,8 +134,6 @@ def _read_csv(path: Path, columns: Columns) -> pd.DataFrame:
             **EXACT,
         )
         return table
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError, pd.errors.ParserWarning) as error:
-        raise ValueError(f"{path} is not a readable CSV file: {error}") from error
 
 
 def _check_first_line(path: Path, columns: Columns) -> None:
@@ -159,16 +158,8 @@ def _header(path: Path, delimiter: str) -> list[str]:
 
 
 def _read_parquet(path: Path, columns: Columns) -> pd.DataFrame:
-    try:
-        import pyarrow  # type: ignore[import-untyped]
-        import pyarrow.parquet  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ValueError(f"{path} is a Parquet file: pip install 'rankreg[parquet]' to read it") from error
-    try:
-        _check_columns(path, columns, list(pyarrow.parquet.read_schema(path).names))
-        return pd.read_parquet(path, columns=columns.wanted())
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
+    _check_columns(path, columns, parquet_names(path))
+    return parquet_columns(path, columns.wanted())
 
 
 def _check_columns(path: Path, columns: Columns, header: list[str]) -> None:

@@ -5,21 +5,25 @@ import math
 from pathlib import Path
 from typing import Any
 
+from rankreg._untrusted import read_json
+
 
 def saved_point(path: Path) -> tuple[float, float, float]:
     """Threshold, TPR and confidence of an operating point that `certify --json` wrote."""
+    advice = ": it is not an operating point; write one with `rankreg certify … --json`"
+    content = read_json(path, advice)
+    if isinstance(content, dict) and "points" in content:
+        raise ValueError(f"{path} holds several operating points: pass --threshold and --tpr of the one in use")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        if isinstance(content, dict) and "points" in content:
-            raise ValueError(f"{path} holds several operating points: pass --threshold and --tpr of the one in use")
         return float(content["threshold"]), float(content["tpr"]), float(content["confidence"])
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is not an operating point: write one with `rankreg certify … --json`") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} lacks a threshold, a TPR or a confidence{advice}") from error
 
 
 def to_json(record: dict[str, Any]) -> str:
-    """JSON that every parser reads: an infinite number becomes the text "inf" or "-inf"."""
-    return json.dumps(_finite(record), indent=2, allow_nan=False, ensure_ascii=False)
+    """JSON that every parser reads and every terminal shows: an infinite number becomes the text "inf" or "-inf",
+    and a letter beyond ASCII its number."""
+    return json.dumps(_finite(record), indent=2, allow_nan=False).replace("\x7f", "\\u007f")
 
 
 def _finite(value: Any) -> Any:

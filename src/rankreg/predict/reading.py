@@ -59,7 +59,8 @@ def _rows(path: Path, preprocessing: Mapping[str, Any], labelled: bool) -> Itera
     needed = [*features, *([target] if labelled else [])]
     text = [*preparation.text_columns, *([names] if names is not None else [])]
     positives, others = 0, set[str]()
-    for chunk in table_chunks(path, header=preprocessing["header"], text=text, rows=ROWS):
+    read = [*needed, *text]
+    for chunk in table_chunks(path, header=preprocessing["header"], text=text, rows=ROWS, needed=read):
         _check_present(chunk, needed, path)
         ids = chunk[names] if names is not None and names in chunk.columns else chunk.index
         labels = _labels(chunk[target], preprocessing["positive"], path) if labelled else None
