@@ -170,11 +170,11 @@ def resealed(folder: Path, place: str, value: Any) -> None:
         ("preprocessing.categorical", [SITE | {"values": ["arm", "arm"]}], "the values of 'site' must differ"),
         ("preprocessing.categorical", [SITE | {"values": [1]}], "values.0: .*valid string"),
         ("preprocessing", {"kind": "image", "height": 16, "width": 16}, "'mlp' does not take .* 'image'"),
-        ("model.features", 10**12, "makes 3 features, the network takes 1000000000000"),
+        ("model.features", 10**5, "makes 3 features, the network takes 100000"),
         ("model.hidden", [1] * 200_000, "at most 64 layers"),
-        ("model.hidden", [65537], "each at most 65536 wide"),
+        ("model.hidden", [65536, 65536], "more than 500,000,000 weights"),
         ("model.hidden", [8, 8], "do not fit the network"),
-        ("model", {"name": "resnet10", "classes": 2, "width": 1e300}, "width must be at most 128"),
+        ("model", {"name": "resnet10", "classes": 2, "width": 1e300}, "width must be at most 6"),
     ],
 )
 def test_a_card_that_was_edited_and_sealed_again_is_refused_in_a_line(

@@ -1,6 +1,7 @@
 """Files from strangers: read as data, within bounds; what is wrong with one is a ValueError that names it."""
 
 import json
+import math
 import stat
 import tomllib
 import zipfile
@@ -54,9 +55,7 @@ def read_arrays(path: Path) -> "dict[str, NDArray[Any]]":
     check_regular(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            size = sum(member.file_size for member in archive.infolist())
-        if size > LARGEST_ARRAYS:
-            raise ValueError(f"unpacked it has {size:,} bytes, more than {LARGEST_ARRAYS:,}")
+            _check_sizes(archive)
         with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except OSError as error:
@@ -65,6 +64,21 @@ def read_arrays(path: Path) -> "dict[str, NDArray[Any]]":
         raise ValueError(f"{path} holds no arrays or is damaged ({_reason(error)})") from error
     except Exception as error:  # bad bytes make numpy and zipfile raise anything
         raise ValueError(f"{path} holds no arrays or is damaged ({_reason(error)})") from error
+
+
+def _check_sizes(archive: zipfile.ZipFile) -> None:
+    """No array claims more bytes than its file has: numpy sets them aside before it reads."""
+    from numpy.lib import format as npy
+
+    size = sum(member.file_size for member in archive.infolist())
+    if size > LARGEST_ARRAYS:
+        raise ValueError(f"unpacked it has {size:,} bytes, more than {LARGEST_ARRAYS:,}")
+    for member in archive.infolist():
+        with archive.open(member) as file:
+            read_header = npy.read_array_header_1_0 if npy.read_magic(file) == (1, 0) else npy.read_array_header_2_0
+            shape, _, dtype = read_header(file)
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > member.file_size:
+            raise ValueError(f"{member.filename} is shorter than it says")
 
 
 def _text(path: Path, most: int) -> str:

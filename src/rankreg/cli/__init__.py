@@ -16,6 +16,9 @@ app = typer.Typer(
 )
 
 
+LONGEST = 2000  # characters of a message
+
+
 def version(show: bool) -> None:
     """Print the version and leave."""
     if show:
@@ -55,4 +58,5 @@ def _sentence(error: Exception) -> str:
         return f"the memory of this machine is not enough: use less data or a smaller network ({error})"
     if isinstance(error, RecursionError):
         return "a file is nested too deeply to be read"
-    return str(error) or type(error).__name__
+    text = str(error) or type(error).__name__
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"  # a name in a damaged file can be endless

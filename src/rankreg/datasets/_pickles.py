@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST_FILE = 400_000_000  # bytes; the largest official file has 155 million
-MOST_STEPS = 2_000_000  # the official file with most of them has 200,362
+MOST_STEPS = 500_000  # the official file with most of them has 200,362
 ARGUMENTS = {code.code.encode("latin1"): code.arg.n if code.arg else 0 for code in pickletools.opcodes}
 LENGTHS = {  # arguments that say how long they are: the bytes of that number
     pickletools.TAKEN_FROM_ARGUMENT1: 1,
