@@ -2,6 +2,8 @@
 
 import errno
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -262,6 +264,42 @@ def test_a_folder_that_is_no_bundle_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a bundle"):
         save_bundle(tmp_path / "precious", build_model(contents()["model"]), **contents())
     assert (tmp_path / "precious/thesis.txt").read_text() == "mine"
+
+
+HOLDER = """
+import os, sys
+from pathlib import Path
+from rankreg.bundle.files import _unfinished_folder
+with _unfinished_folder(Path(sys.argv[1])) as held:
+    (held / "model.safetensors").write_bytes(b"half")
+    print(held.name, flush=True)
+    sys.stdin.read()
+    os._exit(9)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders have no locks there")
+def test_what_a_kill_left_is_removed_by_the_next_save_but_nothing_of_a_live_process(saved: Path) -> None:
+    left = saved.parent / ".bundle-abc.unfinished"
+    left.mkdir()
+    (left / "model.safetensors").write_bytes(b"half")
+    (saved.parent / ".bundle.before").mkdir()
+    (saved.parent / ".bundlebin-x.unfinished").mkdir()  # of another bundle
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, saved], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        held = other.stdout.readline().strip()
+        save_bundle(saved, build_model(contents()["model"]), **contents(name="newer"))
+        names = {path.name for path in saved.parent.iterdir()}
+        assert names == {"bundle", ".bundlebin-x.unfinished", held}
+        assert (saved.parent / held / "model.safetensors").exists()
+        other.communicate("")
+    assert other.returncode == 9
+    assert (saved.parent / held).exists()  # as after a kill
+    save_bundle(saved, build_model(contents()["model"]), **contents(name="newest"))
+    assert {path.name for path in saved.parent.iterdir()} == {"bundle", ".bundlebin-x.unfinished"}
+    assert load_bundle(saved).card.name == "newest"
 
 
 def test_an_evaluation_agrees_with_scikit_learn_and_scipy() -> None:

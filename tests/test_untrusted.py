@@ -109,6 +109,16 @@ def test_lists_beside_the_columns_that_a_bundle_needs_do_not_matter(tmp_path: Pa
         predict(bundle, tmp_path / "new.parquet", tmp_path / "scores.csv")
 
 
+def test_bytes_that_are_no_text_in_parquet_are_named(tmp_path: Path) -> None:
+    table = pd.DataFrame({"y": [0, 1] * 40, "s": np.arange(80.0), "g": ["abc"] * 80})
+    table.to_parquet(tmp_path / "a.parquet", compression=None)
+    content = (tmp_path / "a.parquet").read_bytes()
+    (tmp_path / "a.parquet").write_bytes(content.replace(b"abc", b"a\xffc"))
+    for read in (lambda path: desk.read(path, desk.Columns("s", "y", group="g")), read_table):
+        with pytest.raises(ValueError, match=r"a\.parquet is truncated or not a Parquet file"):
+            read(tmp_path / "a.parquet")
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -78,8 +78,14 @@ def parquet_names(path: Path) -> list[str]:
 def parquet_columns(path: Path, names: Collection[str]) -> pd.DataFrame:
     """These columns; a note of pandas that one of them was an index is not heeded."""
     with parquet_file(path, names) as file:
-        table: pd.DataFrame = file.read(list(names)).to_pandas(ignore_metadata=True)
-        return table
+        return as_frame(file.read(list(names)))
+
+
+def as_frame(rows: Any) -> pd.DataFrame:
+    """Arrow's rows for pandas; text that is none is found here, where it can be said whose it is."""
+    rows.validate(full=True)
+    frame: pd.DataFrame = rows.to_pandas(ignore_metadata=True)
+    return frame
 
 
 def is_of_the_system(error: BaseException) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from rankreg._tables import is_parquet, parquet_file, readable_csv
+from rankreg._tables import as_frame, is_parquet, parquet_file, readable_csv
 
 CHUNK = 50_000  # rows
 
@@ -61,11 +61,11 @@ def _with_text_names(rows: pd.DataFrame) -> pd.DataFrame:
 def _parquet_chunks(path: Path, rows: int | None, needed: Collection[str] | None) -> Iterator[pd.DataFrame]:
     with parquet_file(path, needed) as file:
         if rows is None:
-            yield _with_text_names(file.read().to_pandas(ignore_metadata=True))
+            yield _with_text_names(as_frame(file.read()))
             return
         start = 0
         for batch in file.iter_batches(rows):
-            chunk = _with_text_names(batch.to_pandas(ignore_metadata=True))
+            chunk = _with_text_names(as_frame(batch))
             chunk.index = pd.RangeIndex(start, start + len(chunk))
             start += len(chunk)
             yield chunk
