@@ -200,7 +200,7 @@ BAD = {
     "no label": ("y,s\n1,1\n,2\n", "column 'y' is empty in 1 rows, first in row 2 (line 3)"),
     "no such column": ("Y,s\n1,1\n", "no column 'y'"),
     "no rows": ("y,s\n", "no rows"),
-    "empty": ("", "not a readable CSV file"),
+    "empty": ("", "is not a table in CSV"),
     "shifted": ("y,s\n1,1,1\n0,2,3\n", "row 1 (line 2) has 3 fields instead of 2"),
     "ragged": ("y,s\n1,1\n0,2,3,4\n", "row 2 (line 3) has 4 fields instead of 2"),
     "cut in mid-line": ("y,s,z\n1,1,5\n0,2,5\n0,3\n", "row 3 (line 4) has 2 fields instead of 3"),

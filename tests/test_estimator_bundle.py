@@ -109,6 +109,21 @@ def test_a_bundle_that_was_tampered_with_is_refused(tmp_path: Path, change: Any,
         RankRegClassifier.load(tmp_path / "bundle")
 
 
+@pytest.mark.parametrize(
+    ("classes", "kind"),
+    [([0, 10**30], "i"), ([0, 2**63], "i"), ([-1, 1], "u"), (["a", "b"], "i"), ([0, 1], "U"), ([1, 1], "i")],
+)
+def test_labels_that_their_type_cannot_hold_are_refused(tmp_path: Path, classes: list[Any], kind: str) -> None:
+    X, y = cancer()
+    RankRegClassifier(**QUICK | {"epochs": 1}).fit(X, y).save(tmp_path / "bundle")
+    card = json.loads((tmp_path / "bundle/bundle.json").read_text())
+    card["training"]["estimator"] |= {"classes": classes, "kind": kind}
+    card["sha256"] = digest(card)
+    (tmp_path / "bundle/bundle.json").write_text(json.dumps(card))
+    with pytest.raises(ValueError, match="is damaged: the classes are not two labels of the type"):
+        RankRegClassifier.load(tmp_path / "bundle")
+
+
 def test_a_table_with_columns_that_the_classifier_does_not_know_is_refused(tmp_path: Path) -> None:
     X, y = cancer()
     model = RankRegClassifier(**(QUICK | {"epochs": 1})).fit(X, y)

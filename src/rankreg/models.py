@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Annotated, Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, field_validator, model_validator
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -17,6 +17,11 @@ from rankreg._names import look_up
 
 HeadName = Literal["score", "pair", "cosine"]
 PixelsName = Literal["cifar", "imagenet"]
+
+# What a description may ask for: 2 GB of weights, whoever wrote it.
+MOST_WEIGHTS = 500_000_000
+MOST_LAYERS = 64
+WIDEST = 6.0  # times the channels of a ResNet-18, which has 11 million weights and then 36 times as many
 
 NORMALISATIONS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {  # mean and deviation, per channel
     "cifar": ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
@@ -43,6 +48,13 @@ class ResNetShape(_Shape):
     stem: Literal["cifar", "imagenet"] = "cifar"
     pixels: PixelsName = "cifar"
 
+    @field_validator("width")
+    @classmethod
+    def _can_be_built(cls, width: float) -> float:
+        if width > WIDEST:
+            raise ValueError(f"width must be at most {WIDEST:g}")
+        return width
+
 
 class MLPShape(_Shape):
     """A multi-layer perceptron for rows of numbers, with layer normalisation: no statistics of the batch."""
@@ -51,6 +63,15 @@ class MLPShape(_Shape):
     hidden: tuple[PositiveInt, ...] = (64, 64)
     dropout: float = Field(default=0.0, ge=0, lt=1)
     features: PositiveInt | None = None  # None: taken from the data
+
+    @model_validator(mode="after")
+    def _can_be_built(self) -> "MLPShape":
+        if len(self.hidden) > MOST_LAYERS:
+            raise ValueError(f"hidden must be at most {MOST_LAYERS} layers")
+        weights = sum(inputs * outputs for inputs, outputs in pairwise((self.features or 1, *self.hidden, 1)))
+        if weights > MOST_WEIGHTS:
+            raise ValueError(f"hidden would make a network of more than {MOST_WEIGHTS:,} weights: make it narrower")
+        return self
 
 
 ModelShape = Annotated[ResNetShape | MLPShape, Field(discriminator="name")]

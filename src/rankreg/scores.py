@@ -1,6 +1,5 @@
 """The waist: ids, labels and values of one part of one data set, in memory and on disk."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from rankreg._files import whole_file
+from rankreg._untrusted import read_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,26 +40,19 @@ class Scores:
         """Write an .npz file: whole, or not at all."""
         arrays: dict[str, Any] = {"ids": self.ids, "labels": self.labels, "values": self.values}
         arrays |= {} if self.units is None else {"units": self.units}
-        unfinished = path.with_name(path.name + ".unfinished")
-        try:
-            with unfinished.open("wb") as file:
-                np.savez_compressed(file, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with whole_file(path) as file:
+            np.savez_compressed(file, **arrays)
 
     @classmethod
     def load(cls, path: Path) -> "Scores":
         """Read what `save` wrote; nothing in the file is executed."""
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                return cls(file["ids"], file["labels"], file["values"], file.get("units"))
-        except (ValueError, KeyError, EOFError, OSError) as error:
-            if isinstance(error, FileNotFoundError):
-                raise
-            raise ValueError(f"{path} is not a scores file or is damaged: {error}") from error
+        found = read_arrays(path)
+        kinds = {name: found[name].dtype.kind for name in ("ids", "labels", "values") if name in found}
+        if len(kinds) < 3 or kinds["labels"] not in "iu" or kinds["values"] != "f" or kinds["ids"] not in "biufUS":
+            raise ValueError(f"{path} is not a scores file: it lacks ids, whole labels or values that are numbers")
+        if "units" in found and found["units"].dtype.kind not in "iu":
+            raise ValueError(f"{path} is not a scores file: its units are no whole numbers")
+        return cls(found["ids"], found["labels"], found["values"], found.get("units"))
 
 
 def joined(parts: Sequence[Scores]) -> Scores:

@@ -56,6 +56,34 @@ def test_sixteen_bit_grey_is_scaled_not_clipped(tmp_path: Path) -> None:
     assert (read_image(tmp_path / "a.png", (10, 10)) == 128).all()
 
 
+def test_sixteen_bit_tiffs_of_either_byte_order_are_scaled(tmp_path: Path) -> None:
+    pixels = np.linspace(0, 65535, 100).astype(np.uint16).reshape(10, 10)
+    for kind in ("<u2", ">u2"):
+        Image.fromarray(pixels.astype(kind)).save(tmp_path / "a.tiff")
+        found = read_image(tmp_path / "a.tiff", (10, 10))
+        np.testing.assert_array_equal(found, np.repeat((pixels >> 8).astype(np.uint8)[..., None], 3, axis=2))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int32])
+def test_pixels_without_a_range_are_refused_and_not_turned_black(tmp_path: Path, kind: Any) -> None:
+    Image.fromarray(np.full((10, 10), 1, dtype=kind)).save(tmp_path / "a.tiff")
+    with pytest.raises(ValueError, match="save the image with 8 or 16 bits"):
+        read_image(tmp_path / "a.tiff", (10, 10))
+    home = make_folder(tmp_path / "home", negative=12, positive=12)
+    shutil.copy(tmp_path / "a.tiff", home / "negative" / "wide.tiff")
+    with pytest.raises(ValueError, match=r"negative/wide\.tiff .*8 or 16 bits"):
+        image_folder(home)
+
+
+def test_a_drawing_program_is_not_started_for_what_is_called_an_image(tmp_path: Path) -> None:
+    drawing = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n%%EOF\n"
+    (tmp_path / "a.png").write_bytes(drawing)
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.format == "EPS"  # Pillow would hand it to Ghostscript
+    with pytest.raises(ValueError, match="not an image"):
+        read_image(tmp_path / "a.png", (10, 10))
+
+
 def test_exif_orientation_is_respected(tmp_path: Path) -> None:
     pixels = np.zeros((16, 32, 3), dtype=np.uint8)
     pixels[:, 16:] = 255  # black left, white right

@@ -157,5 +157,5 @@ def test_an_unknown_diagnosis_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"unknown diagnosis 'melanoma'.*'akiec', 'bcc'"):
         ham10000(tmp_path, critical="melanoma")
     (tmp_path / "ham10000_64x48.npz").write_bytes(b"no archive")
-    with pytest.raises(ValueError, match=r"is not the HAM10000 .npz or is damaged"):
+    with pytest.raises(ValueError, match=r"holds no arrays or is damaged"):
         ham10000(tmp_path)

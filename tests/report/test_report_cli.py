@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from rankreg.operating import certify
+from rankreg.report.files import images_in
 from tests.conftest import Run
 
 COLUMNS = ("--label", "truth", "--out", "report.html")
@@ -114,12 +115,54 @@ def test_images_are_found_by_id_or_by_column(run: Run, table: pd.DataFrame, tmp_
     )
 
 
+def test_images_outside_of_the_folder_are_refused(run: Run, table: pd.DataFrame, tmp_path: Path) -> None:
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    for name in ("pictures/inside.png", "secret.png"):
+        Image.new("L", (8, 8), 90).save(tmp_path / name)
+    (pictures / "link.png").symlink_to("../secret.png")
+    (pictures / "near.png").symlink_to("inside.png")
+    asked = ("scores.csv", *COLUMNS, "--score", "old one", "--image", "file", "--images", "pictures")
+    for name in ("../secret.png", str(tmp_path / "secret.png"), "link.png", "../secret", "x/../../secret.png"):
+        table.assign(file=name).to_csv("scores.csv", index=False)
+        status, out, error = run(*asked)
+        assert (status, out) == (2, "")
+        assert "lies outside of pictures" in error
+        assert not Path("report.html").exists()
+    for name in ("inside.png", str(pictures / "inside.png"), "near", "../pictures/inside.png"):
+        table.assign(file=name).to_csv("scores.csv", index=False)
+        assert run(*asked)[0] == 0
+        assert Path("report.html").read_text(encoding="utf-8").count("data:image/png;base64,") == 24
+        Path("report.html").unlink()
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "loop"])
+def test_a_name_that_no_file_can_have_is_no_picture(tmp_path: Path, name: str) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert images_in(tmp_path, lambda place: name)(0) is None
+
+
+def test_pixels_without_a_range_are_refused(run: Run, table: pd.DataFrame, tmp_path: Path) -> None:
+    Image.fromarray(np.ones((8, 8), dtype=np.float32)).save("float.tiff")
+    table.assign(file="float.tiff").to_csv("scores.csv", index=False)
+    status, _, error = run("scores.csv", *COLUMNS, "--score", "old one", "--image", "file")
+    assert status == 2
+    assert "8 or 16 bits" in error
+
+
+def test_sixteen_bit_pictures_are_scaled(tmp_path: Path) -> None:
+    Image.fromarray(np.full((8, 8), 32768, dtype=np.uint16)).save(tmp_path / "a.tiff")
+    image = images_in(tmp_path, lambda place: "a")(0)
+    assert image is not None
+    assert (np.asarray(image) == 128).all()
+
+
 BAD = {
     "one class": ("y,s\n1,1\n1,2\n", "bad: undefined without negatives"),
     "no score": ("y,s\n1,1\n0,NaN\n0,\n", "no score (NaN) in 2 rows, first in row 2"),
     "equal scores": ("y,s\n" + "1,3\n" * 200 + "0,3\n" * 9, "bad: all 209 scores equal 3.0"),
     "no such column": ("Y,s\n1,1\n", "no column 'y'"),
-    "empty": ("", "not a readable CSV file"),
+    "empty": ("", "is not a table in CSV"),
 }
 
 

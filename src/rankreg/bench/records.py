@@ -6,24 +6,22 @@ Ids and labels, the same for many runs, are kept once, named by their digest.
 import hashlib
 import io
 import json
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankreg._files import write_whole
+from rankreg._untrusted import read_arrays, read_json
 from rankreg.bench.planning import Plan
 from rankreg.scores import Scores
 
 FORMAT = 1
-DAMAGE = (ValueError, KeyError, TypeError, EOFError, RuntimeError, BadZipFile, zlib.error)  # what np.load may raise
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +71,7 @@ class Records:
         with _readable(path, f"delete {record}"):
             return {
                 part: Scores(known[f"{part}-ids"], known[f"{part}-labels"], array)
-                for part, array in _arrays(path).items()
+                for part, array in read_arrays(path).items()
             }
 
     def files(self) -> Iterator[Path]:
@@ -83,15 +81,12 @@ class Records:
     @staticmethod
     def read_file(path: Path) -> dict[str, Any]:
         """A record by its file."""
-        try:
-            record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path} is not a record or is damaged: {error}") from error
+        record = read_json(path, ": it is not a record or is damaged")
         if not isinstance(record, dict):
             raise ValueError(f"{path} is not a record: it holds no JSON object")
         if record.get("format") != FORMAT:
             raise ValueError(f"{path} has format {record.get('format')!r}, this version reads {FORMAT}")
-        return record
+        return dict(record)
 
     def _path(self, plan: Plan, suffix: str) -> Path:
         return self.folder / (plan.name + suffix)
@@ -116,21 +111,16 @@ def _readable(path: Path, remedy: str) -> Iterator[None]:
     """What goes wrong inside is the file's fault, and can be mended."""
     try:
         yield
-    except (FileNotFoundError, *DAMAGE) as error:
+    except (FileNotFoundError, ValueError, KeyError) as error:
         raise ValueError(
             f"{path} is missing or damaged ({error}): restore it, or {remedy} and run again"
         ) from error
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
-
-
 @lru_cache(maxsize=32)
 def _remembered(path: Path, changed: int) -> dict[str, NDArray[Any]]:
     """Ids and labels that many runs share, read once as long as the file is the same."""
-    return _arrays(path)
+    return read_arrays(path)
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:

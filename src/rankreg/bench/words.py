@@ -6,10 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from rankreg._terminal import Terminal
 from rankreg.bench.grids import EXPERIMENTS
 from rankreg.bench.planning import Plan, offers, plans_of, unique
 from rankreg.bench.presets import PRESETS
@@ -48,7 +48,7 @@ class RunDisplay:
         folder, every = Records(records), unique(plans)
         self.left = [plan for plan in every if not folder.has(plan)]
         self.done, self.failed, self.total = len(every) - len(self.left), 0, len(every)
-        self.console = Console(stderr=True, highlight=False)
+        self.console = Terminal(stderr=True, highlight=False)
         columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
         self.start, self.cost_done, self.cost = time.monotonic(), 0.0, sum(plan.cost for plan in self.left)

@@ -11,12 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, 
 
 from rankreg.bundle.inputs import TableInputs, read_inputs
 from rankreg.labels import LabelRule
-from rankreg.models import MLPShape, ModelShape, ResNetShape
+from rankreg.models import MLPShape, ModelShape
 from rankreg.operating import Per
 
 FORMAT_VERSION = 1
-MOST_LAYERS = 64
-WIDEST = 65536
 # A score changes in the last digits with the batch it is computed in and with the machine. The threshold is a
 # positive's own score, so it is lowered by more than that; a lower threshold never catches less.
 SLACK = 1e-5
@@ -101,7 +99,6 @@ class BundleCard(_Part):
     def _can_be_used(self) -> "BundleCard":
         if self.model.classes != 2:
             raise ValueError("the network must have two classes")
-        _check_bounds(self.model)
         try:
             inputs = read_inputs(self.preprocessing)
         except ValueError as error:
@@ -116,15 +113,6 @@ class BundleCard(_Part):
             if inputs.positive != self.classes[1]:
                 raise ValueError(f"preprocessing.positive is not the positive class {self.classes[1]!r:.80}")
         return self
-
-
-def _check_bounds(model: ResNetShape | MLPShape) -> None:
-    """Even a network without memory takes time to build."""
-    if isinstance(model, ResNetShape):
-        if model.width > WIDEST / 512:  # channels of the last stage
-            raise ValueError(f"model.width must be at most {WIDEST // 512}")
-    elif len(model.hidden) > MOST_LAYERS or max(model.hidden, default=1) > WIDEST:
-        raise ValueError(f"model.hidden must be at most {MOST_LAYERS} layers, each at most {WIDEST} wide")
 
 
 def digest(content: dict[str, Any]) -> str:

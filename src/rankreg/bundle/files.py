@@ -1,12 +1,14 @@
 """A bundle on disk: model.safetensors and bundle.json, there whole or not at all."""
 
+import glob
 import hashlib
 import json
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -18,12 +20,17 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from rankreg._untrusted import read_json
 from rankreg.bundle.card import FORMAT_VERSION, BundleCard, Weights, digest, finite
 from rankreg.bundle.inputs import first_fault
 from rankreg.models import build_model
 
+if sys.platform != "win32":
+    import fcntl
+
 CARD = "bundle.json"
 WEIGHTS = "model.safetensors"
+LARGEST_NUMBER, LARGEST_NAME = 8, 1000  # bytes of one weight, and of the name and shape of an array of them
 INNER = "bundle"  # the folder that `rankreg fit` puts it into
 
 
@@ -43,8 +50,15 @@ def save_bundle(folder: Path, network: nn.Module, **card: Any) -> Bundle:
     made = BundleCard(**card, weights=Weights(sha256=hashlib.sha256(packed).hexdigest()))
     content = finite(made.model_dump(mode="json"))
     content["sha256"] = digest(content)
+    folder = folder.resolve()  # a link to a folder stays a link
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is there and is not a folder: choose another name for the bundle")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-", suffix=".unfinished"))
+    with _unfinished_folder(folder) as unfinished:
+        return _save(folder, unfinished, packed, content)
+
+
+def _save(folder: Path, unfinished: Path, packed: bytes, content: dict[str, Any]) -> Bundle:
     try:
         _write(unfinished / WEIGHTS, packed)
         _write(unfinished / CARD, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
@@ -56,9 +70,50 @@ def save_bundle(folder: Path, network: nn.Module, **card: Any) -> Bundle:
         raise OSError(
             error.errno, f"could not save the bundle {folder} ({error.strerror}); {kept}: make room and try again"
         ) from error
+    return saved
+
+
+@contextmanager
+def _unfinished_folder(folder: Path) -> Iterator[Path]:
+    """A folder beside it to write into, removed in the end unless it was renamed; what kills left goes first.
+
+    Whoever writes into such a folder holds a lock on it, which the system takes back when the process ends. The
+    lock on the folder around keeps others from cleaning up between the making of a folder and its lock.
+    """
+    start, end = f".{folder.name}-", ".unfinished"
+    around = _lock(folder.parent, wait=True)
+    try:
+        for left in folder.parent.glob(f"{glob.escape(start)}*{end}") if around is not None else ():
+            abandoned = _lock(left)
+            if abandoned is not None:
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(abandoned)
+        unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=start, suffix=end))
+        held = _lock(unfinished)
+    finally:
+        if around is not None:
+            os.close(around)
+    try:
+        yield unfinished
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    return saved
+        if held is not None:
+            os.close(held)
+
+
+def _lock(folder: Path, *, wait: bool = False) -> int | None:
+    """A lock on the folder, open until closed; None if another process has it, or where folders have no locks."""
+    if sys.platform == "win32":
+        return None
+    number = -1
+    try:
+        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        fcntl.flock(number, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        if number >= 0:
+            os.close(number)
+        return None
+    return number
 
 
 def load_bundle(folder: Path | str) -> Bundle:
@@ -71,7 +126,12 @@ def load_bundle(folder: Path | str) -> Bundle:
     if not (home / WEIGHTS).is_file():
         what = f"{home / WEIGHTS} is not a file" if (home / WEIGHTS).exists() else f"{home} has no {WEIGHTS}"
         raise ValueError(f"{what}: the bundle is not whole; copy all of its files")
-    packed = (home / WEIGHTS).read_bytes()
+    try:
+        with torch.device("meta"):  # no memory for a network that the weights do not fill
+            model = build_model(card.model)
+    except ValueError as error:
+        raise ValueError(f"{home}: {error}") from error
+    packed = _read_weights(home / WEIGHTS, model)
     found = hashlib.sha256(packed).hexdigest()
     if found != card.weights.sha256:
         raise ValueError(
@@ -80,8 +140,6 @@ def load_bundle(folder: Path | str) -> Bundle:
         )
     try:
         weights: Mapping[str, Tensor] = load(packed)
-        with torch.device("meta"):  # no memory for a network that the weights do not fill
-            model = build_model(card.model)
         _check_types(weights, model)
         model.load_state_dict(weights, assign=True)
     except (SafetensorError, RuntimeError, ValueError) as error:
@@ -93,6 +151,20 @@ def load_bundle(folder: Path | str) -> Bundle:
     if card.preprocessing["kind"] == "image":
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return Bundle(model.eval(), card)
+
+
+def _read_weights(path: Path, model: nn.Module) -> bytes:
+    """The file, unless it is larger than the network's weights and a list of their names."""
+    values = model.state_dict()
+    most = sum(LARGEST_NUMBER * value.numel() + LARGEST_NAME for value in values.values())
+    with path.open("rb") as file:
+        packed = file.read(most + 1)
+    if len(packed) > most:
+        raise ValueError(
+            f"{path} has more than {most:,} bytes: the weights do not fit the network that {CARD} describes; get"
+            " the bundle again"
+        )
+    return packed
 
 
 def _check_types(weights: Mapping[str, Tensor], model: nn.Module) -> None:
@@ -113,13 +185,11 @@ def _home(folder: Path) -> Path:
 
 def _read_card(path: Path) -> BundleCard:
     again = "get the bundle again"
+    content = read_json(path, f": {again}")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
         found = digest(content) if isinstance(content, dict) else ""
-    except ValueError as error:
-        raise ValueError(f"{path} is truncated or not JSON ({error}): {again}") from error
-    except RecursionError as error:
-        raise ValueError(f"{path} is nested too deeply to be a bundle's: {again}") from error
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{path} holds text that is none ({error.reason}): {again}") from error
     if not isinstance(content, dict) or content.get("format") != "rankreg-bundle":
         raise ValueError(f"{path} does not describe a rankreg bundle")
     if content.get("version") != FORMAT_VERSION:
@@ -137,12 +207,13 @@ def _read_card(path: Path) -> BundleCard:
 
 def _put_in_place(new: Path, folder: Path) -> None:
     """Rename; an older bundle steps aside first, and comes back if the new one cannot take its place."""
+    aside = folder.with_name(f".{folder.name}.before")
     if not folder.exists():
         new.rename(folder)
+        shutil.rmtree(aside, ignore_errors=True)  # a kill between two renames left it
         return
     if not (folder / CARD).exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} is there and is not a bundle: choose another folder")
-    aside = folder.with_name(f".{folder.name}.before")
     shutil.rmtree(aside, ignore_errors=True)
     folder.rename(aside)
     try:

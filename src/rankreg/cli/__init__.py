@@ -5,6 +5,7 @@ import sys
 
 import typer
 
+from rankreg._terminal import say, spell_what_cannot_be_encoded
 from rankreg.cli import bench, data, demo, desk, export, fit, report, tune
 
 app = typer.Typer(
@@ -15,12 +16,15 @@ app = typer.Typer(
 )
 
 
+LONGEST = 2000  # characters of a message
+
+
 def version(show: bool) -> None:
     """Print the version and leave."""
     if show:
         from rankreg import __version__
 
-        typer.echo(f"rankreg {__version__}")
+        say(f"rankreg {__version__}")
         raise typer.Exit
 
 
@@ -39,10 +43,20 @@ for group in (demo, fit, tune, export, desk, report, data, bench):
 
 def main() -> None:
     """Run the command line; what the user can mend is a message and exit status 2, not a traceback."""
+    spell_what_cannot_be_encoded()
     try:
         app()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError, RecursionError) as error:
         if os.environ.get("RANKREG_TRACEBACK"):
             raise
-        typer.echo(f"rankreg: {error}", err=True)
+        say(f"rankreg: {_sentence(error)}", err=True)
         sys.exit(2)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return f"the memory of this machine is not enough: use less data or a smaller network ({error})"
+    if isinstance(error, RecursionError):
+        return "a file is nested too deeply to be read"
+    text = str(error) or type(error).__name__
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"  # a name in a damaged file can be endless

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rankreg._files import is_stream
+from rankreg._terminal import Terminal, say
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -54,11 +57,9 @@ def register(app: typer.Typer) -> None:
 @bench.command("list")
 def list_() -> None:
     """Show the experiments, the presets, and how many runs each would take."""
-    from rich.console import Console
-
     from rankreg.bench.words import experiment_table, preset_table
 
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     console.print(experiment_table())
     console.print(preset_table())
 
@@ -110,7 +111,7 @@ def run(
                 report=display.settled,
             )
         except KeyboardInterrupt as stopped:
-            typer.echo("rankreg: stopped; the same command goes on where it was", err=True)
+            say("rankreg: stopped; the same command goes on where it was", err=True)
             raise typer.Exit(130) from stopped
     display.conclude(summary)
     if summary.failed:
@@ -190,11 +191,9 @@ def status(
     ] = None,
 ) -> None:
     """Show how many runs of each experiment are recorded, their mean time, and the hours left on this machine."""
-    from rich.console import Console
-
     from rankreg.bench.status import status_lines, status_of, status_table
 
-    found, console = status_of(records, workers), Console(highlight=False)
+    found, console = status_of(records, workers), Terminal(highlight=False)
     if found.standings:
         console.print(status_table(found))
     for line in status_lines(found, records, workers):
@@ -203,22 +202,20 @@ def status(
 
 def _show(pages: "Sequence[Page]", style: str | None, out: Path | None) -> None:
     """On the terminal, or in a file whose ending names the format."""
-    from rich.console import Console
-
     from rankreg._names import look_up
     from rankreg.bench.rendering import ENDINGS, print_pages, rendered, write
 
     if style is None:
         style = look_up(ENDINGS, out.suffix.lower(), "ending of --out") if out and out.suffix else "text"
     style = ENDINGS.get(f".{style}", style)
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     if out is not None:
         write(out, rendered(pages, style))
-        typer.echo(f"written: {out}")
+        say(f"written: {out}", err=is_stream(out))
     elif style == "text" and console.is_terminal:
         print_pages(pages, console)
     else:
-        typer.echo(rendered(pages, style), nl=False)
+        say(rendered(pages, style), nl=False)
 
 
 @bench.command()
@@ -252,7 +249,7 @@ def verify(
     for file in files:
         found = verify(file, data_dir)
         passed &= found.difference <= tolerance
-        typer.echo(verification_words(found, tolerance))
+        say(verification_words(found, tolerance))
     if not passed:
         raise typer.Exit(1)
 
@@ -281,4 +278,4 @@ def figure(
     check_path(path)
     chosen = choose(name, records, preset=preset, test=test, splits=splits, only=only or (), loss=loss)
     write_figure(chosen, path)
-    typer.echo(f"{path}: {path.stat().st_size / 1000:,.0f} kB, {chosen.splits()}")
+    say(f"{path}: {path.stat().st_size / 1000:,.0f} kB, {chosen.splits()}")

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from rankreg._terminal import Terminal, say
+
 FOLDER_HELP = "Where data sets live (default: $RANKREG_DATA, else the user's cache)."
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help=FOLDER_HELP, show_default=False)]
 
@@ -22,7 +24,6 @@ def register(app: typer.Typer) -> None:
 @data_app.command("list")
 def show(data_dir: DataDir = None) -> None:
     """Show which data sets are there, and how to get the others."""
-    from rich.console import Console
     from rich.table import Table
 
     from rankreg.datasets.catalog import CATALOG, data_folder, find
@@ -45,7 +46,7 @@ def show(data_dir: DataDir = None) -> None:
         else:
             advice = f"rankreg data get {name}" if entry.url else entry.by_hand
             listing.add_row(name, entry.title, "no", ADDRESS.sub(numbered, advice))
-    console = Console(markup=False, highlight=False)
+    console = Terminal(markup=False, highlight=False)
     console.print(listing)
     for number, address in enumerate(addresses, 1):  # below the table, where no cell breaks them
         console.print(f"[{number}] {address}", soft_wrap=True)
@@ -61,6 +62,6 @@ def get(
     from rankreg.datasets.download import get as download
 
     if name in CATALOG and not CATALOG[name].found_by:
-        typer.echo(f"{name}: {CATALOG[name].by_hand}")
+        say(f"{name}: {CATALOG[name].by_hand}")
     else:
-        typer.echo(download(name, data_dir))
+        say(download(name, data_dir))

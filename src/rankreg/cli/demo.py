@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from rankreg._terminal import Terminal, say
+
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
@@ -20,16 +22,14 @@ def demo(
     """Learn a rare digit with and without rankreg, and show what each part of the method adds."""
     import time
 
-    from rich.console import Console
-
     from rankreg.demo import contrasts, result_table, results_of, run_all, verdict_lines, write_page
 
     start = time.perf_counter()
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     try:
         scores = run_all(out, workers=workers)
     except KeyboardInterrupt as stopped:
-        typer.echo(f"rankreg: stopped; `rankreg demo --out {out}` goes on where it was", err=True)
+        say(f"rankreg: stopped; `rankreg demo --out {out}` goes on where it was", err=True)
         raise typer.Exit(130) from stopped
     results = results_of(scores)
     console.print(result_table(results))

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from rankreg._terminal import Terminal, say
+
 Tpr = Annotated[float, typer.Option(help="Share of the positives that must raise an alarm.")]
 Confidence = Annotated[float, typer.Option(help="How sure the guarantee must be.")]
 Prevalence = Annotated[
@@ -293,9 +295,7 @@ def _read(file: Path, columns: Any) -> Any:
 @contextmanager
 def waiting(text: str) -> Iterator[None]:
     """A spinner on a terminal, nothing elsewhere."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     if console.is_terminal:
         with console.status(text):
             yield
@@ -312,16 +312,15 @@ def _show(
 ) -> None:
     """Print a result, and how the labels were read."""
     from rich.cells import cell_len
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from rankreg import desk
 
     if as_json:
-        typer.echo(desk.to_json(record.to_dict() | {"labels": desk.labels_record(rows.reading)}))
+        say(desk.to_json(record.to_dict() | {"labels": desk.labels_record(rows.reading)}))
         return
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     if table is not None:
         widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
         if sum(widths) + len(widths) <= console.width:

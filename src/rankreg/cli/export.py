@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from rankreg._terminal import say
 from rankreg.cli.fit import BundleFolder
 
 
@@ -36,10 +37,8 @@ def export(
     model = load_bundle(bundle)
     made = export_onnx(model, out, resize=resize, force=force)
     threshold, size = model.card.threshold, made.out.stat().st_size
-    typer.echo(f"{made.out}: {size / 1000:,.0f} kB; outputs score and alarm (score ≥ {threshold.value:.6g})")
-    typer.echo(f"Inputs: {made.inputs['words']}")
-    typer.echo(
-        f"Checked: scores differ from the model's by at most {made.difference:.1g} on {made.samples} samples."
-    )
+    say(f"{made.out}: {size / 1000:,.0f} kB; outputs score and alarm (score ≥ {threshold.value:.6g})")
+    say(f"Inputs: {made.inputs['words']}")
+    say(f"Checked: scores differ from the model's by at most {made.difference:.1g} on {made.samples} samples.")
     if not threshold.certified:
-        typer.echo("The threshold is uncertified: no recall is guaranteed.", err=True)
+        say("The threshold is uncertified: no recall is guaranteed.", err=True)

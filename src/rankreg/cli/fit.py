@@ -9,6 +9,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from rankreg._files import is_stream
+from rankreg._terminal import Terminal, say
+
 Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder of images.", show_default=False)]
 Negative = Annotated[
     list[str] | None,
@@ -128,7 +131,7 @@ def fit(
             fitted = run_fit(splits, chosen, out, tpr=tpr, confidence=confidence, per=per)
         except Interrupted as stopped:
             if _is_first():
-                typer.echo(f"rankreg: {stopped}", err=True)
+                say(f"rankreg: {stopped}", err=True)
             raise typer.Exit(130) from stopped
     if fitted is not None:
         show_lines(summary_lines(fitted))
@@ -177,7 +180,7 @@ def evaluate(
         write_scores(out, found.scores)
     if as_json:
         record = found.evaluation.to_dict() | {"unreadable": list(found.unreadable)}
-        typer.echo(json.dumps(record, indent=2))
+        say(json.dumps(record, indent=2))
     else:
         show_lines(
             [
@@ -205,11 +208,12 @@ def predict(
     model = load_bundle(bundle)
     found = run_predict(model, data, out)
     threshold = model.card.threshold
-    typer.echo(f"{found.out}: {found.samples:,} samples, {found.alarms:,} alarms (score ≥ {threshold.value:.6g})")
+    text = f"{found.out}: {found.samples:,} samples, {found.alarms:,} alarms (score ≥ {threshold.value:.6g})"
+    say(text, err=is_stream(found.out))
     if threshold.certified:
-        show_lines(promise_lines(threshold))
+        show_lines(promise_lines(threshold), err=is_stream(found.out))
     else:
-        typer.echo("The threshold is uncertified: no recall is guaranteed.", err=True)
+        say("The threshold is uncertified: no recall is guaranteed.", err=True)
     _name_unreadable(found.unreadable, found.examples, "raise an alarm")
 
 
@@ -217,13 +221,12 @@ def _name_unreadable(count: int, examples: tuple[str, ...], fate: str) -> None:
     """Say which samples have no score, and leave with a status that scripts see."""
     if count:
         more = ", …" if count > len(examples) else ""
-        typer.echo(f"{count:,} could not be scored and {fate}: {', '.join(examples)}{more}", err=True)
+        say(f"{count:,} could not be scored and {fate}: {', '.join(examples)}{more}", err=True)
         raise typer.Exit(1)
 
 
-def show_lines(lines: list[tuple[str, str]]) -> None:
-    """Headings, and beside them what there is to say."""
-    from rich.console import Console
+def show_lines(lines: list[tuple[str, str]], *, err: bool = False) -> None:
+    """Headings, and beside them what there is to say; err: on standard error."""
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2))
@@ -231,4 +234,4 @@ def show_lines(lines: list[tuple[str, str]]) -> None:
     grid.add_column(overflow="fold")
     for heading, sentence in lines:
         grid.add_row(heading, sentence)
-    Console(highlight=False, markup=False).print(grid)
+    Terminal(stderr=err, highlight=False, markup=False).print(grid)

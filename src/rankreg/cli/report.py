@@ -5,6 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from rankreg._files import is_stream
+from rankreg._terminal import say
 from rankreg.cli.desk import Confidence, Label, Negative, Per, Positive, Prevalence, RestNegative, Separator, Unit
 
 Files = Annotated[
@@ -75,6 +77,7 @@ def report(
         )
     if images is not None and not images.is_dir():
         raise ValueError(f"{images} is not a folder of images")
+    is_stream(out)  # refuses what cannot be written before anything is computed
     if not out.parent.is_dir():
         raise ValueError(f"{out.parent} is not a folder: make it first, or write the report elsewhere")
     pairs = _pairs(files, score)
@@ -90,7 +93,10 @@ def report(
         models.append(_model(file, rows, model_name, show, used, image, images, columns.delimiter))
     with waiting(f"writing {out.name}"):
         write(out, models, settings)
-    typer.echo(f"{out}: {out.stat().st_size / 1000:,.0f} kB; open it in a browser")
+    if is_stream(out):
+        say(f"{out}: written; open it in a browser", err=True)
+    else:
+        say(f"{out}: {out.stat().st_size / 1000:,.0f} kB; open it in a browser")
 
 
 def _pairs(files: list[Path], scores: list[str]) -> list[tuple[Path, str]]:

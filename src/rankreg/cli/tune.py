@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from rankreg._terminal import Terminal, say
 from rankreg.cli.data import DataDir
 from rankreg.cli.fit import GROUPS_HELP, Negative, RestNegative, show_lines
 
@@ -129,7 +130,7 @@ def tune(
     try:
         finished = room.search(request, parts=parts, workers=workers)
     except KeyboardInterrupt as stopped:
-        typer.echo(f"rankreg: stopped; the same command again goes on from {storage or out}", err=True)
+        say(f"rankreg: stopped; the same command again goes on from {storage or out}", err=True)
         raise typer.Exit(130) from stopped
     result = room.results_of(finished, plan)
     room.write_results(out, result, tpr=tpr)
@@ -137,13 +138,12 @@ def tune(
     baseline = "" if result.baseline is None else " baseline.toml,"
     files = ("Files", f"{out}: best.toml,{baseline} trials.csv, summary.json")
     show_lines([*result_lines(result, plan, parts, tpr), files])
-    typer.echo("To train them for good, certify and test them:")
+    say("To train them for good, certify and test them:")
     for step in next_steps(named, out, result, tpr):
-        typer.echo(f"  {step}")  # never broken, to be copied
+        say(f"  {step}")  # never broken, to be copied
 
 
 def _show_trials(trials: list[tuple[int, float, float, str]], tpr: float) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     listing = Table(title=f"The best {len(trials)} trials, on validation samples", title_justify="left")
@@ -152,4 +152,4 @@ def _show_trials(trials: list[tuple[int, float, float, str]], tpr: float) -> Non
     listing.add_column("settings", overflow="fold")
     for number, fpr, auc, words in trials:
         listing.add_row(str(number), f"{100 * fpr:.1f}", f"{100 * auc:.1f}", words)
-    Console(highlight=False, markup=False).print(listing)
+    Terminal(highlight=False, markup=False).print(listing)

@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankreg._tables import DAMAGE, is_of_the_system
+from rankreg._untrusted import check_regular
 from rankreg.datasets._pickles import LARGEST_FILE, read_pickle
 from rankreg.datasets._progress import progress_bar
 from rankreg.datasets.catalog import located
+
+MOST = 1000  # classes; CIFAR-100 has 100
+LONGEST_NAME = 200  # bytes
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ def read_cifar(name: str, data_dir: Path | str | None, wanted: Sequence[int | st
         source = f"{place}: {file}"
         fields = read_pickle(content, source)
         if file == layout.meta:
-            class_names = tuple(label.decode("latin1") for label in _field(fields, layout.names, source))
+            class_names = _class_names(_field(fields, layout.names, source), source)
         else:
             kept[file] = _pixels_and_labels(fields, layout, source)
     chosen = class_indices(class_names, wanted if wanted is not None else range(len(class_names)))
@@ -107,6 +112,7 @@ def _files(place: Path, layout: Layout) -> Iterator[tuple[str, bytes]]:
             yield file, path.read_bytes()
         return
     found: set[str] = set()
+    check_regular(place)
     try:
         with tarfile.open(place, "r|*") as archive, progress_bar() as progress:
             task = progress.add_task(f"reading {place.name}", total=len(needed))
@@ -119,7 +125,9 @@ def _files(place: Path, layout: Layout) -> Iterator[tuple[str, bytes]]:
                     found.add(file)
                     yield file, stream.read()
                     progress.advance(task)
-    except (tarfile.TarError, EOFError) as error:
+    except (*DAMAGE, OSError) as error:
+        if is_of_the_system(error):
+            raise
         raise ValueError(f"{place} is not a tar archive or is damaged: {error}; get it again") from error
     if missing := needed - found:
         raise ValueError(f"{place} lacks {', '.join(sorted(missing))}: it is not the official archive")
@@ -136,12 +144,20 @@ def _field(fields: dict[bytes, Any], key: bytes, source: str) -> Any:
     return fields[key]
 
 
+def _class_names(names: Any, source: str) -> tuple[str, ...]:
+    if not isinstance(names, list) or not all(
+        isinstance(name, bytes) and len(name) < LONGEST_NAME for name in names
+    ):
+        raise ValueError(f"{source} is not an official CIFAR file: its classes have no names")
+    return tuple(name.decode("latin1") for name in names)
+
+
 def _pixels_and_labels(
     fields: dict[bytes, Any], layout: Layout, source: str
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     pixels, labels = _field(fields, b"data", source), _field(fields, layout.labels, source)
     good = isinstance(pixels, np.ndarray) and pixels.shape[1:] == (3072,)
-    if not good or not isinstance(labels, list) or not all(isinstance(label, int) for label in labels):
+    if not good or not isinstance(labels, list) or not all(type(k) is int and 0 <= k < MOST for k in labels):
         raise ValueError(f"{source} is not an official CIFAR file: expected rows of 3072 bytes and integer labels")
     if len(labels) != len(pixels):
         raise ValueError(f"{source} has {len(pixels)} images and {len(labels)} labels")

@@ -1,12 +1,13 @@
 """A progress bar for what takes more than a moment; silent where nobody watches."""
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from rankreg._terminal import Terminal
 
 
 def progress_bar(*, in_bytes: bool = False) -> Progress:
     """A bar on the standard error, gone when done; use as a context manager."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

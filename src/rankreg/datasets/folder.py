@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg._names import look_up
+from rankreg._untrusted import check_regular
 from rankreg.datasets._grouping import (
     SHARES,
     check_both_classes,
@@ -152,5 +153,6 @@ def _critical(home: Path, kinds: list[str], positive: str | None) -> str:
 
 
 def _digest(path: Path) -> str:
+    check_regular(path)
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

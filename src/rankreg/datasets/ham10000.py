@@ -1,6 +1,5 @@
 """HAM10000 skin lesions: the official files, or the small .npz of the same images at 64x48."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -8,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg._names import look_up
+from rankreg._tables import readable_csv
+from rankreg._untrusted import read_arrays
 from rankreg.datasets._grouping import check_parts, stratified_parts
 from rankreg.datasets._imbalance import PARTITION_SEED, thin
 from rankreg.datasets.catalog import located
@@ -92,27 +94,34 @@ def ham10000(
 
 
 def _read_npz(path: Path) -> _Lesions:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            jpeg, offsets = file["jpeg"], file["offsets"]
-            ids, lesions, diagnoses = file["image_id"], file["lesion_id"], file["dx"]
-    except (KeyError, ValueError, EOFError) as error:
-        raise ValueError(f"{path} is not the HAM10000 .npz or is damaged: {error}") from error
-    sources = [jpeg[a:b].tobytes() for a, b in pairwise(offsets)]
+    found = read_arrays(path)
+    names = ("image_id", "lesion_id", "dx")
+    kinds = {"jpeg": "u", "offsets": "iu"} | dict.fromkeys(names, "U")
+    wrong = [name for name, kind in kinds.items() if name not in found or found[name].dtype.kind not in kind]
+    if wrong or any(found[name].ndim != 1 for name in kinds):
+        raise ValueError(f"{path} is not the HAM10000 .npz: it needs {', '.join(kinds)}")
+    jpeg, ends = found["jpeg"], found["offsets"].tolist()
+    inside = [0, *ends, len(jpeg)]
+    if {len(found[name]) for name in names} != {len(ends) - 1} or inside != sorted(inside):
+        raise ValueError(f"{path} is damaged: its offsets do not cut it into one JPEG per image")
+    sources = [jpeg[a:b].tobytes() for a, b in pairwise(ends)]
+    ids, lesions, diagnoses = (found[name] for name in names)
     return _Lesions(sources, ids, lesions, diagnoses)
 
 
 def _read_official(path: Path) -> _Lesions:
-    with path.open(newline="") as file:
-        rows = sorted(csv.DictReader(file), key=lambda row: row.get("image_id") or "")
-    if not rows or not {"image_id", "lesion_id", "dx"} <= rows[0].keys():
-        raise ValueError(f"{path} is not the official table: it needs image_id, lesion_id and dx")
-    ids = [Path(row["image_id"]).name for row in rows]
+    needed = ["image_id", "lesion_id", "dx"]
+    with readable_csv(path):
+        rows = pd.read_csv(path, dtype=str, keep_default_na=False, low_memory=False)
+    if not set(needed) <= set(rows.columns) or not len(rows) or (rows[needed] == "").any(axis=None):
+        raise ValueError(f"{path} is not the official table: every row needs image_id, lesion_id and dx")
+    rows = rows.sort_values("image_id", kind="stable")
+    ids = [Path(name).name for name in rows["image_id"]]
     places: dict[str, Path] = {}
     for folder in IMAGE_FOLDERS:
         for image in (path.parent / folder).glob("*.jpg"):
             places.setdefault(image.stem, image)
     missing = path.parent / IMAGE_FOLDERS[0]
     sources = [places.get(name, missing / f"{name}.jpg") for name in ids]
-    lesions, diagnoses = (np.asarray([row[key] for row in rows]) for key in ("lesion_id", "dx"))
+    lesions, diagnoses = (rows[name].to_numpy(dtype=str) for name in ("lesion_id", "dx"))
     return _Lesions(sources, np.asarray(ids), lesions, diagnoses)

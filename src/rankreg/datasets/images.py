@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import platformdirs
 from numpy.typing import NDArray
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image
 
+from rankreg._images import read_rgb
 from rankreg.datasets._progress import progress_bar
 
 try:
@@ -46,26 +47,10 @@ def image_size(size: int | Sequence[int]) -> Size:
 def read_image(source: Path | bytes, size: Size) -> Pixels:
     """One image, upright by its EXIF note, in RGB, squeezed to (height, width); ValueError if it cannot be read."""
     height, width = size
-    try:
-        with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source) as image:
-            image.draft("RGB", (2 * max(size), 2 * max(size)))  # JPEGs decode at a fraction of the cost
-            upright = _eight_bit(ImageOps.exif_transpose(image)).convert("RGB")
-    except FileNotFoundError:
-        raise
-    except UnidentifiedImageError as error:
-        raise ValueError("not an image") from error
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise ValueError(str(error) or type(error).__name__) from error
+    upright = read_rgb(io.BytesIO(source) if isinstance(source, bytes) else source, 2 * max(size))
     if upright.size != (width, height):
         upright = upright.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3.0)
     return np.asarray(upright)
-
-
-def _eight_bit(image: Image.Image) -> Image.Image:
-    """16-bit grey would be clipped at 255, not scaled, by Pillow."""
-    if image.mode.startswith("I"):
-        return Image.fromarray((np.asarray(image).clip(0, 65535) // 256).astype(np.uint8))
-    return image
 
 
 def decode(

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
+from rankreg._tables import readable_csv
 from rankreg.datasets._grouping import check_parts, stratified_parts
 from rankreg.datasets.catalog import located
 from rankreg.datasets.images import cache_folder, decode, image_size
@@ -29,11 +31,10 @@ def melanoma(
     `seed` cuts the parts; another `member` of an ensemble gets other training and validation patients. Images are
     decoded once, to `cache` (by default a folder "decoded" beside train.csv, if that can be written).
     """
-    import pandas as pd
-
     table_path = located("melanoma", data_dir)
     home = table_path.parent
-    table = pd.read_csv(table_path, dtype={"image_name": str, "patient_id": str})
+    with readable_csv(table_path):
+        table = pd.read_csv(table_path, dtype={"image_name": str, "patient_id": str}, low_memory=False)
     if missing := [column for column in NEEDED if column not in table.columns]:
         raise ValueError(f"{table_path} has no column {', '.join(missing)}: it is not the official train.csv")
     table = table[list(NEEDED)]

@@ -1,9 +1,5 @@
 """Tables on disk, whole or a chunk at a time."""
 
-import lzma
-import tarfile
-import zipfile
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -12,12 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from rankreg._csv import opened, refuse_same_names, row_words
+from rankreg._tables import as_frame, is_parquet, parquet_file, readable_csv
 
-PARQUET = (".parquet", ".pq")
 CHUNK = 50_000  # rows
-COMPRESSED = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zip": "zip", ".zst": "Zstandard", ".tar": "tar"}
-# What the standard library raises; of RuntimeError it is an encrypted zip file.
-DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, RuntimeError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,54 +32,41 @@ def read_table(path: Path | str, *, header: bool = True, text: Collection[str] =
 
 
 def table_chunks(
-    path: Path | str, *, header: bool = True, text: Collection[str] = (), rows: int | None = CHUNK
+    path: Path | str,
+    *,
+    header: bool = True,
+    text: Collection[str] = (),
+    rows: int | None = CHUNK,
+    needed: Collection[str] | None = None,
 ) -> Iterator[TableRows]:
     """The table, so many rows at a time; rows of the wrong length are among them, padded or cut, and named.
 
-    rows=None: all at once, and then such rows are refused.
+    rows=None: all at once, and then such rows are refused. needed: the columns that must hold one value a row, by
+    default all.
     """
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"no table at {path}")
-    if path.suffix.lower() in PARQUET:
-        yield from _parquet_chunks(path, rows)
+    if is_parquet(path):
+        yield from _parquet_chunks(path, rows, needed)
         return
     separator = "\t" if ".tsv" in path.suffixes else ","
-    try:
-        with opened(path, separator=separator, header=header) as records:
-            _check_separator(records.names, path)
-            chunks = pd.read_csv(
-                records,
-                header=0 if header else None,
-                sep=separator,
-                dtype={name if header else int(name): str for name in text if header or name.isdigit()},
-                chunksize=rows,
-                low_memory=False,
-            )
-            with nullcontext([chunks]) if isinstance(chunks, pd.DataFrame) else chunks as found:
-                for chunk in found:
-                    if rows is None:
-                        records.refuse_faults()
-                    faults = {row: records.fault_words(row) for row in records.faults if row in chunk.index}
-                    yield TableRows(_with_text_names(chunk), faults, records.row_words)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a table in CSV: {error}") from error
-    except ImportError as error:  # pandas reads .zst with a package of its own
-        raise ValueError(f"reading {path.name} needs another package ({error}), or unpack the file") from error
-    except (*DAMAGE, OSError) as error:
-        if _is_of_the_system(error):
-            raise
-        kind = COMPRESSED.get(path.suffix.lower(), "CSV")
-        raise ValueError(f"{path} is truncated or not a {kind} file: {_first_line(error)}") from error
-
-
-def _is_of_the_system(error: BaseException) -> bool:
-    """A disk that fails has a number; bzip2, gzip and Arrow raise OSErrors without one for bad content."""
-    return isinstance(error, OSError) and error.errno is not None
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
+    with readable_csv(path), opened(path, separator=separator, header=header) as records:
+        _check_separator(records.names, path)
+        chunks = pd.read_csv(
+            records,
+            header=0 if header else None,
+            sep=separator,
+            dtype={name if header else int(name): str for name in text if header or name.isdigit()},
+            chunksize=rows,
+            low_memory=False,
+        )
+        with nullcontext([chunks]) if isinstance(chunks, pd.DataFrame) else chunks as found:  # closed if abandoned
+            for chunk in found:
+                if rows is None:
+                    records.refuse_faults()
+                faults = {row: records.fault_words(row) for row in records.faults if row in chunk.index}
+                yield TableRows(_with_text_names(chunk), faults, records.row_words)
 
 
 def _check_separator(names: list[str], path: Path) -> None:
@@ -99,24 +79,15 @@ def _with_text_names(rows: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def _parquet_chunks(path: Path, rows: int | None) -> Iterator[TableRows]:
-    try:
-        import pyarrow.parquet  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ValueError(f"reading {path.name} needs pyarrow: pip install 'rankreg[parquet]'") from error
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            refuse_same_names(file.schema_arrow.names, str(path))
-            if rows is None:
-                yield TableRows(_with_text_names(file.read().to_pandas(ignore_metadata=True)))
-                return
-            start = 0
-            for batch in file.iter_batches(rows):
-                chunk = _with_text_names(batch.to_pandas(ignore_metadata=True))
-                chunk.index = pd.RangeIndex(start, start + len(chunk))
-                start += len(chunk)
-                yield TableRows(chunk)
-    except (pyarrow.lib.ArrowException, OSError) as error:
-        if _is_of_the_system(error):
-            raise
-        raise ValueError(f"{path} is truncated or not a Parquet file: {_first_line(error)}") from error
+def _parquet_chunks(path: Path, rows: int | None, needed: Collection[str] | None) -> Iterator[TableRows]:
+    with parquet_file(path, needed) as file:
+        refuse_same_names(file.schema_arrow.names, str(path))
+        if rows is None:
+            yield TableRows(_with_text_names(as_frame(file.read())))
+            return
+        start = 0
+        for batch in file.iter_batches(rows):
+            chunk = _with_text_names(as_frame(batch))
+            chunk.index = pd.RangeIndex(start, start + len(chunk))
+            start += len(chunk)
+            yield TableRows(chunk)

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg._csv import opened, refuse_same_names, row_words
+from rankreg._tables import is_parquet, parquet_columns, parquet_names, readable_csv
 from rankreg.labels import LabelRule, Reading, read_labels
 from rankreg.scores import Scores
 
@@ -95,8 +96,7 @@ class Rows:
 
 def read(path: Path, columns: Columns) -> Rows:
     """Read a CSV file (also compressed) or a Parquet file."""
-    is_parquet = path.suffix.lower() in (".parquet", ".pq")
-    table, name_row = _read_parquet(path, columns) if is_parquet else _read_csv(path, columns)
+    table, name_row = _read_parquet(path, columns) if is_parquet(path) else _read_csv(path, columns)
     if not len(table):
         raise ValueError(f"{path} has a header but no rows")
     scores = _numbers(table[columns.score], path, name_row)
@@ -135,28 +135,25 @@ def _named(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> tuple[NDA
 
 
 def _read_csv(path: Path, columns: Columns) -> tuple[pd.DataFrame, NameRow]:
-    try:
-        with opened(path, separator=columns.delimiter) as records:
-            if not records.names:
-                raise ValueError(f"{path} is not a readable CSV file: it is empty")
-            _check_separator(path, columns, records.names)
-            _check_columns(path, columns, records.names)
-            as_text = {name: str for name in (columns.id, columns.group, columns.unit) if name is not None}
-            missing = {name: [""] for name in columns.wanted()} | {columns.score: MISSING}
-            table: pd.DataFrame = pd.read_csv(
-                records,
-                sep=columns.delimiter,
-                usecols=columns.wanted(),
-                dtype=as_text,
-                na_values=missing,
-                keep_default_na=False,
-                low_memory=False,  # a column has one type, not one per chunk
-                **EXACT,
-            )
-            records.refuse_faults()
-            return table, records.row_words
-    except (pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a readable CSV file: {error}") from error
+    with readable_csv(path), opened(path, separator=columns.delimiter) as records:
+        if not records.names:
+            raise ValueError(f"{path} is not a table in CSV: it is empty")
+        _check_separator(path, columns, records.names)
+        _check_columns(path, columns, records.names)
+        as_text = {name: str for name in (columns.id, columns.group, columns.unit) if name is not None}
+        missing = {name: [""] for name in columns.wanted()} | {columns.score: MISSING}
+        table: pd.DataFrame = pd.read_csv(
+            records,
+            sep=columns.delimiter,
+            usecols=columns.wanted(),
+            dtype=as_text,
+            na_values=missing,
+            keep_default_na=False,
+            low_memory=False,  # a column has one type, not one per chunk
+            **EXACT,
+        )
+        records.refuse_faults()
+        return table, records.row_words
 
 
 def _check_separator(path: Path, columns: Columns, names: list[str]) -> None:
@@ -171,16 +168,8 @@ def _check_separator(path: Path, columns: Columns, names: list[str]) -> None:
 
 
 def _read_parquet(path: Path, columns: Columns) -> tuple[pd.DataFrame, NameRow]:
-    try:
-        import pyarrow  # type: ignore[import-untyped]
-        import pyarrow.parquet  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ValueError(f"{path} is a Parquet file: pip install 'rankreg[parquet]' to read it") from error
-    try:
-        _check_columns(path, columns, list(pyarrow.parquet.read_schema(path).names))
-        return pd.read_parquet(path, columns=columns.wanted()), row_words
-    except pyarrow.ArrowInvalid as error:
-        raise ValueError(f"{path} is not a readable Parquet file: {error}") from error
+    _check_columns(path, columns, parquet_names(path))
+    return parquet_columns(path, columns.wanted()), row_words
 
 
 def _check_columns(path: Path, columns: Columns, header: list[str]) -> None:

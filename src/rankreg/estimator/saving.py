@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from rankreg.bundle import Threshold, load_bundle, save_bundle
 from rankreg.bundle.card import finite, versions_of
@@ -53,6 +53,20 @@ class Own(BaseModel):
     pos_label: Label | None
     random_state: int | None
 
+    @model_validator(mode="after")
+    def _labels_have_their_type(self) -> "Own":
+        try:
+            labels = self.labels().tolist()
+        except (OverflowError, TypeError, ValueError):
+            labels = []
+        if labels != self.classes or labels[0] == labels[1]:
+            raise ValueError(f"the classes are not two labels of the type {self.kind!r}")
+        return self
+
+    def labels(self) -> NDArray[Any]:
+        """The classes as an array of their type."""
+        return np.asarray(self.classes, dtype=KINDS[self.kind])
+
 
 def save_classifier(model: Any, folder: Path) -> Path:
     """Write the bundle; a network of one's own is refused, as only described ones can be built again."""
@@ -98,7 +112,7 @@ def load_classifier(kind: type[Classifier], folder: Path) -> Classifier:
     make: Any = kind
     model = make(network=bundle.card.model, **settings)
     _name_features(model, inputs, own)
-    model.classes_ = np.asarray(own.classes, dtype=KINDS[own.kind])
+    model.classes_ = own.labels()
     model.pos_label_, model._place = model.classes_[own.place], own.place
     parts = dict(bundle.card.parts)
     chosen = Chosen(bundle.card.threshold.value, point, parts.pop("calibration", None))

@@ -1,7 +1,7 @@
 """Base losses: pure functions, a literal table of them, and the settings the paper's experiments use."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -49,16 +49,25 @@ def make_loss(
     function = look_up(LOSSES, name, "loss")
     published = look_up(PUBLISHED, dataset, "dataset")[name] if dataset is not None else {}
     arguments: dict[str, Any] = published | settings
-    accepted = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    if "counts" in accepted:
+    check_settings(name, arguments)
+    if "counts" in _keywords(function):
         if counts is None:
             raise ValueError(f"{name!r} needs counts=(negatives, positives) of the training set")
         arguments["counts"] = check_counts(counts)
-    unknown = sorted(set(arguments) - set(accepted))
+    return partial(function, **arguments)
+
+
+def check_settings(name: str, settings: Iterable[str]) -> None:
+    """Settings that the base loss of that name has; the counts of the training set are none."""
+    accepted = [keyword for keyword in _keywords(look_up(LOSSES, name, "loss")) if keyword != "counts"]
+    unknown = sorted(set(settings) - set(accepted))
     if unknown:
         takes = ", ".join(accepted) or "none"
         raise ValueError(f"{name!r} has no setting {unknown[0]!r}: it takes {takes}")
-    return partial(function, **arguments)
+
+
+def _keywords(function: Callable[..., Tensor]) -> list[str]:
+    return [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
 
 
 __all__ = [

@@ -57,7 +57,8 @@ def _rows(path: Path, preprocessing: Mapping[str, Any], rule: LabelRule | None) 
     needed = [*preparation.columns, *([target] if rule is not None else [])]
     text = [*preparation.text_columns, *([names] if names is not None else [])]
     count, positives, others = 0, 0, dict[str, None]()
-    for chunk in table_chunks(path, header=preprocessing["header"], text=text, rows=ROWS):
+    read = [*needed, *text]
+    for chunk in table_chunks(path, header=preprocessing["header"], text=text, rows=ROWS, needed=read):
         rows = chunk.rows
         _check_present(rows, needed, path)
         ids = rows[names] if names is not None and names in rows.columns else rows.index + 1

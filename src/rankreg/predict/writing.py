@@ -1,12 +1,13 @@
 """Scores of new data, written as they come."""
 
+import codecs
 import csv
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from rankreg._files import whole_file
 from rankreg.bundle import Bundle
 from rankreg.datasets._progress import progress_bar
 from rankreg.metrics import raises_alarm
@@ -35,6 +36,9 @@ def predict(bundle: Bundle, data: Path | str, out: Path | str, *, device: str = 
     ids are those of the table's id column, else row numbers from 1; of images, paths relative to the folder. A
     sample that cannot be read or scored gets no score but its problem, and raises an alarm: a fault must not read
     as "no alarm". The file appears once it is whole.
+
+    ids are written as they are, so that they match the data. A spreadsheet may take one like "=1+1" for a formula:
+    import the column as text.
     """
     target = Path(out)
     if target.is_dir():
@@ -45,25 +49,19 @@ def predict(bundle: Bundle, data: Path | str, out: Path | str, *, device: str = 
     unreadable = 0
     examples: list[str] = []
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(target.name + ".unfinished")
-    try:
-        with unfinished.open("w", newline="", encoding="utf-8") as file, progress_bar() as progress:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(COLUMNS)
-            task = progress.add_task("scoring", total=None)
-            for chunk, values in scored(bundle.model, read_chunks(data, bundle.card), device):
-                alarm = raises_alarm(values, threshold)
-                for name, value, alarmed, problem in zip(chunk.ids, values, alarm, chunk.problems, strict=True):
-                    writer.writerow((name, "" if problem else str(value), int(alarmed), problem))
-                    if problem:
-                        unreadable += 1
-                        if len(examples) < SHOWN:
-                            examples.append(f"{name} ({problem})")
-                samples, alarms = samples + len(values), alarms + int(np.count_nonzero(alarm))
-                progress.advance(task, len(values))
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with whole_file(target) as file, progress_bar() as progress:
+        text = codecs.getwriter("utf-8")(file, "backslashreplace")  # a file's name may be no text
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        task = progress.add_task("scoring", total=None)
+        for chunk, values in scored(bundle.model, read_chunks(data, bundle.card), device):
+            alarm = raises_alarm(values, threshold)
+            for name, value, alarmed, problem in zip(chunk.ids, values, alarm, chunk.problems, strict=True):
+                writer.writerow((name, "" if problem else str(value), int(alarmed), problem))
+                if problem:
+                    unreadable += 1
+                    if len(examples) < SHOWN:
+                        examples.append(f"{name} ({problem})")
+            samples, alarms = samples + len(values), alarms + int(np.count_nonzero(alarm))
+            progress.advance(task, len(values))
     return Predicted(target, samples, alarms, unreadable, tuple(examples))

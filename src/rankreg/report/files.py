@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from PIL import Image
 
+from rankreg._images import NoRangeError, read_rgb
+from rankreg._tables import is_parquet, parquet_columns, parquet_names, readable_csv
 from rankreg.report.models import Images
 
 CHUNK = 100_000
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF")
 ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".JPG", ".JPEG", ".PNG")
 
 
@@ -20,13 +22,12 @@ def rows_of(
     names = list(dict.fromkeys(columns))
     if not names:
         return {}
-    if path.suffix.lower() in (".parquet", ".pq"):
-        table = pd.read_parquet(path, columns=names).iloc[list(places)].astype(str)
+    if is_parquet(path):
+        table = parquet_columns(path, names).iloc[list(places)].astype(str)
         return {name: table[name].tolist() for name in names}
     wanted, parts = pd.Index(sorted(set(places))), []
-    with pd.read_csv(
-        path, sep=delimiter, usecols=names, dtype=str, keep_default_na=False, chunksize=CHUNK, low_memory=False
-    ) as reader:
+    chunks: dict[str, Any] = {"dtype": str, "keep_default_na": False, "chunksize": CHUNK, "low_memory": False}
+    with readable_csv(path), pd.read_csv(path, sep=delimiter, usecols=names, **chunks) as reader:
         for chunk in reader:
             parts.append(chunk.loc[chunk.index.intersection(wanted)])
             if chunk.index[-1] >= wanted[-1]:
@@ -37,21 +38,34 @@ def rows_of(
 
 def header(path: Path, delimiter: str = ",") -> list[str]:
     """The names of a file's columns."""
-    if path.suffix.lower() in (".parquet", ".pq"):
-        import pyarrow.parquet  # type: ignore[import-untyped]
-
-        return list(pyarrow.parquet.read_schema(path).names)
-    return [str(name) for name in pd.read_csv(path, sep=delimiter, nrows=0, dtype=str).columns]
+    if is_parquet(path):
+        return parquet_names(path)
+    with readable_csv(path):
+        return [str(name) for name in pd.read_csv(path, sep=delimiter, nrows=0, dtype=str).columns]
 
 
 def images_in(folder: Path, name_of: Callable[[int], str]) -> Images:
-    """Pictures by name, with or without an ending; one that cannot be read is None."""
+    """Pictures by name, with or without an ending; one that is missing or damaged is None.
+
+    A name that leads out of the folder, by itself or through a link, is a ValueError: a report is passed on, and
+    must not take along what happens to lie elsewhere.
+    """
+    home = folder.resolve()
 
     def image(place: int) -> Image.Image | None:
         name = name_of(place)
         for ending in ENDINGS:
-            path = folder / (name + ending)
-            if path.is_file():
+            try:
+                path = (folder / (name + ending)).resolve()
+                there = path.is_file()
+            except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links in a circle
+                return None
+            if not path.is_relative_to(home):
+                raise ValueError(
+                    f"the image {name!r} lies outside of {folder}: name images in that folder, or another folder"
+                    " with --images"
+                )
+            if there:
                 return _opened(path)
         return None
 
@@ -60,9 +74,8 @@ def images_in(folder: Path, name_of: Callable[[int], str]) -> Images:
 
 def _opened(path: Path) -> Image.Image | None:
     try:
-        image = Image.open(path, formats=FORMATS)
-        image.draft("RGB", (320, 320))  # a large photograph is decoded small
-        image.load()
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        return read_rgb(path, 320)
+    except NoRangeError as error:
+        raise ValueError(f"{path} has {error}") from error
+    except (ValueError, OSError):
         return None
-    return image

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from rankreg._terminal import Terminal
 from rankreg.train.config import TrainConfig
 from rankreg.train.loop import Training
 
 
 def training_bar(training: Training, progress: bool | None) -> Progress:
     """A bar on standard error, shown by the first process if `progress` is true or, by default, to a terminal."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     shown = console.is_terminal if progress is None else progress
     columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
     return Progress(*columns, console=console, disable=not shown or training.world.rank != 0, transient=True)

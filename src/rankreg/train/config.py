@@ -1,6 +1,5 @@
 """What a run is, as a frozen value: from TOML or Python, to JSON; unknown keys are refused."""
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,13 +17,15 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from rankreg._names import look_up
+from rankreg._untrusted import read_toml
 from rankreg.augment import AUGMENTATIONS
-from rankreg.losses import LOSSES, PerSampleLoss, cross_entropy, make_loss
+from rankreg.losses import LOSSES, PerSampleLoss, check_settings, cross_entropy, make_loss
 from rankreg.models import ModelShape
 from rankreg.train.methods import ALMMethod, BufferMethod, NoMethod, RankRegMethod
 from rankreg.train.optimisers import AdamWSettings, SGDSettings
 
 MULTICLASS_LOSS = "ce"
+SHOWN, LONGEST = 8, 500  # faults in a message, and characters of one
 
 
 class LossSettings(BaseModel):
@@ -39,6 +40,7 @@ class LossSettings(BaseModel):
     def _is_known(self) -> "LossSettings":
         if self.name != MULTICLASS_LOSS:
             look_up(LOSSES | {MULTICLASS_LOSS: cross_entropy}, self.name, "loss")
+            check_settings(self.name, self.settings)
             self.make((1, 1))
         elif self.settings:
             raise ValueError(f"{MULTICLASS_LOSS!r} has no settings, got {', '.join(self.settings)}")
@@ -110,18 +112,20 @@ class TrainConfig(BaseModel):
     def from_toml(cls, path: Path) -> "TrainConfig":
         """Read a TOML file with these keys."""
         try:
-            return cls.model_validate(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+            return cls.model_validate(read_toml(Path(path)))
         except OSError as error:
             raise type(error)(f"cannot read the settings in {path}: {error.strerror}") from error
         except ValidationError as error:
             raise ValueError(f"{path}: {faults(error)}") from error
-        except ValueError as error:
-            raise ValueError(f"{path} is not a TOML file: {error}") from error
 
 
 def faults(error: ValidationError) -> str:
-    """What is wrong with which key, on one line."""
-    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'config'}: {_words(fault)}" for fault in error.errors())
+    """What is wrong with which key, on one line; the first few of many."""
+    found = error.errors()
+    lines = [f"{'.'.join(map(str, fault['loc'])) or 'config'}: {_words(fault)}" for fault in found[:SHOWN]]
+    return "; ".join(line[:LONGEST] for line in lines) + (
+        f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    )
 
 
 def _words(fault: ErrorDetails) -> str:

@@ -13,10 +13,11 @@ from typing import IO, Any
 
 import numpy as np
 import torch
-from rich.console import Console
 from rich.progress import Progress
 
 from rankreg._files import write_whole
+from rankreg._terminal import Terminal
+from rankreg._untrusted import read_json
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.train.config import TrainConfig
 
@@ -96,10 +97,7 @@ def claim(folder: Path, config: TrainConfig, splits: Splits, *, progress: bool |
         if not file.exists():
             write_json(file, content)
             continue
-        try:
-            held = json.loads(file.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{file} is damaged: choose another folder") from error
+        held = read_json(file, ": choose another folder")
         if not isinstance(held, dict):
             raise ValueError(f"{file} is damaged: choose another folder")
         if content is data and not {"preprocessing", "inputs"} <= held.keys():
@@ -120,7 +118,7 @@ def fingerprint(splits: Splits, *, progress: bool | None = None) -> dict[str, An
     progress: show a bar; by default when standard error is a terminal.
     """
     prepared = json.dumps(dict(splits.preprocessing), sort_keys=True, separators=(",", ":"))
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     shown = console.is_terminal if progress is None else progress
     with Progress(console=console, disable=not shown, transient=True) as bar:
         task = bar.add_task("reading the data", total=sum(map(len, splits.parts.values())))

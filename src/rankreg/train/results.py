@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rankreg._untrusted import read_json
 from rankreg.datasets.splits import Splits
 from rankreg.scores import Scores
 from rankreg.train.folder import read_state, write_json, write_lines, write_state
@@ -46,6 +47,9 @@ def read_finished(folder: Path, splits: Splits) -> Results | None:
     if best is None:
         raise ValueError(f"{folder} says it is finished but has no best.pt: remove finished.json to repeat the run")
     scores = {name: Scores.load(folder / f"scores-{name}.npz") for name in splits.parts if name != "train"}
-    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    diverged = json.loads(finished.read_text(encoding="utf-8")).get("diverged")
-    return Results(best, scores, [json.loads(line) for line in lines], diverged)
+    said = read_json(finished, ": remove it to repeat the run")
+    try:
+        history = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{folder / 'metrics.jsonl'} is damaged: remove {finished} to repeat the run") from error
+    return Results(best, scores, history, said.get("diverged") if isinstance(said, dict) else None)

@@ -1,0 +1,62 @@
+"""Text for a terminal: a name from a file cannot steer it, and a sign that it does not know is spelled out."""
+
+import codecs
+import io
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+# Control codes are shown as the pictures Unicode has for them. Others that would hide, move or reverse text, and
+# halves of characters, have none.
+_HIDING = (*range(0x80, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
+UNPRINTABLE = dict.fromkeys(_HIDING, "\ufffd") | {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "\u2421"}
+del UNPRINTABLE[ord("\n")], UNPRINTABLE[ord("\t")]
+SPELLED = {
+    "≥": ">=",
+    "≤": "<=",
+    "−": "-",
+    "–": "-",
+    "…": "...",
+    "×": "x",
+    "→": "->",
+    "═": "=",
+    "·": "*",
+    "±": "+/-",
+}
+HANDLER = "rankreg.spelled"
+
+
+def printable(text: str) -> str:
+    """The text without what a terminal would obey."""
+    return text.translate(UNPRINTABLE)
+
+
+def say(text: object, *, err: bool = False, nl: bool = True) -> None:
+    """Print a line; err: to the standard error."""
+    typer.echo(printable(str(text)), err=err, nl=nl)
+
+
+class Terminal(Console):
+    """Rich's console for printable text; its own colours and cursor moves pass."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
+def spell_what_cannot_be_encoded() -> None:
+    """Standard output and error in latin-1 or ASCII spell out the signs they lack instead of failing."""
+    codecs.register_error(HANDLER, _spelled)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "backslashreplace"):
+            stream.reconfigure(errors=HANDLER)
+
+
+def _spelled(error: Any) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(SPELLED.get(sign, "?") for sign in error.object[error.start : error.end]), error.end

@@ -1,0 +1,569 @@
+"""Bad files for every reader: `python -m tests.fuzz_readers SEED CASES` prints what went wrong, as JSON.
+
+Small valid files are damaged in every way that a cut download, a slip or a stranger might. A reader may accept one
+or raise a ValueError or an OSError with a message. Anything else is a fault: another exception, a wait without an
+end, memory out of proportion, a pickle that is executed.
+"""
+
+import gzip
+import io
+import json
+import pickle
+import random
+import resource
+import shutil
+import signal
+import sys
+import tarfile
+import tempfile
+import traceback
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from PIL import Image
+
+from rankreg import desk
+from rankreg.bench.planning import plans_of
+from rankreg.bench.records import Records, plan_of
+from rankreg.bundle import load_bundle, save_bundle
+from rankreg.bundle.card import digest
+from rankreg.datasets import load
+from rankreg.datasets._cifar_files import read_cifar
+from rankreg.datasets.ham10000 import _read_npz, _read_official
+from rankreg.datasets.images import read_image
+from rankreg.estimator import RankRegClassifier
+from rankreg.models import build_model
+from rankreg.operating import certify
+from rankreg.predict import read_chunks
+from rankreg.report.files import header, images_in, rows_of
+from rankreg.scores import Scores
+from rankreg.train import TrainConfig
+from rankreg.train.folder import read_state, write_state
+from tests.bench import handmade
+from tests.datasets.test_cifar import archive_of, small_files
+from tests.estimator_data import cancer
+from tests.own_data import write_table
+from tests.test_bundle import contents
+
+SECONDS = 30  # for one file, on a busy machine
+ADDRESSES = 4_000_000_000  # bytes beyond what is in use at the start, so that the machine survives a fault
+MEMORY = 700_000_000  # bytes beyond the start that may be used
+
+NUMBERS = (b"9" * 400, b"-1", b"1e999", b"nan", b"0", b"99999999999999999999", b"1e-400", b"", b"\xff", b"true")
+VALUES: tuple[Any, ...] = (
+    *(None, True, -1, 0, 10**30, 10**299, 10**400, 1e308, float("nan"), float("inf"), "", "x" * 5000, "\ud800"),
+    *("\x1b[2J", [], {}, [[]], [1, "a", None], {"name": 3}, "../../../etc/passwd", 2**63, -(2**63) - 1, 2**64),
+)
+TOML = (
+    'loss = {name = "w-bce", settings = {counts = 1.0}}',
+    'loss = {name = "bce", settings = {name = 1.0}}',
+    'loss = {name = "bce", settings = {dataset = 1.0}}',
+    'model = {name = "mlp", hidden = [1000000000000]}',
+    f'model = {{name = "mlp", hidden = {[8] * 100_000}}}',
+    'model = {name = "resnet10", width = 1e300}',
+    f"epochs = {'9' * 400}",
+    f"epochs = {'9' * 5000}",
+    f"seed = {10**30}",
+    f"a = {'[' * 5000}{']' * 5000}",
+    f"a = {'{a = ' * 5000}1{'}' * 5000}",
+    f"{'a.' * 5000}b = 1",
+    "".join(f"key{k} = {k}\n" for k in range(5000)),
+    "learning_rate = inf",
+    "learning_rate = nan",
+    "method = {name = 'rankreg', reach = 1e999}",
+    "model = 3",
+    "optimiser = {name = 'adamw', betas = [1, 2, 3]}",
+)
+
+
+class HangError(BaseException):
+    """A reader did not come to an end."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A folder with a valid file in it, how to damage the file, and who reads it."""
+
+    home: Path
+    file: str
+    read: Callable[[Path], object]
+    damage: Callable[[bytes, random.Random], bytes]
+
+
+def broken(content: bytes, rng: random.Random) -> bytes:
+    """Bytes cut, flipped, moved, doubled or replaced."""
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        a, b = sorted(rng.randrange(len(content) + 1) for _ in range(2))
+        b = min(b, a + rng.choice((1, 4, 64, 10**9)))
+        kind = rng.randrange(9)
+        if kind == 0:
+            content = content[:a]
+        elif kind == 1:
+            content = content[:a] + bytes(byte ^ (1 << rng.randrange(8)) for byte in content[a:b]) + content[b:]
+        elif kind == 2:
+            place = rng.randrange(len(content) + 1)
+            content = content[:place] + content[a:b] + content[place:]
+        elif kind == 3:
+            content = content[:a] + content[b:]
+        elif kind == 4:
+            content = content[:a] + rng.randbytes(b - a) + content[b:]
+        elif kind == 5:
+            content = content[:a] + b"\0" * (b - a) + content[b:]
+        elif kind == 6:
+            content = content[:a] + rng.choice(NUMBERS) + content[b:]
+        elif kind == 7:
+            content = content[:a] + b"\xff" * min(b - a, 8) + content[min(b, a + 8) :]
+        else:
+            content = content + content[a:b]
+        content = content[:2_000_000] or b"\n"
+    return content
+
+
+def broken_text(content: bytes, rng: random.Random) -> bytes:
+    """The same, or a cell, a line or a quotation mark that is not what it was."""
+    lines = content.split(b"\n")
+    kind, place = rng.randrange(8), rng.randrange(len(lines))
+    cells = lines[place].split(b",")
+    if kind == 0:
+        cells[rng.randrange(len(cells))] = rng.choice(
+            (*NUMBERS, b'"', b"\x1b[2J", b"=1+1", b"1,2,3", b"x" * 200_000)
+        )
+        lines[place] = b",".join(cells)
+    elif kind == 1:
+        lines[place : place + 1] = [lines[place]] * rng.choice((0, 2, 500))
+    elif kind == 2:
+        lines[0] = rng.choice((b"", lines[-1], b",".join([b"y"] * 9), lines[0] + b"," + lines[0], b";".join(cells)))
+    elif kind == 3:
+        lines[place] = b'"' + lines[place]
+    elif kind == 4:
+        return content.decode(errors="replace").encode(rng.choice(("utf-16", "utf-32", "utf-8-sig")))
+    else:
+        return broken(content, rng)
+    return b"\n".join(lines)
+
+
+def broken_json(content: bytes, rng: random.Random) -> bytes:
+    """A value, anywhere, replaced, removed or added; or broken as text."""
+    if rng.random() < 0.25:
+        return broken(content, rng)
+    if rng.random() < 0.05:
+        depth = rng.choice((50, 900, 5000, 100_000))
+        return b'{"threshold": ' + b"[" * depth + b"]" * depth + b"}"
+    return json.dumps(edited(json.loads(content), rng)).encode()
+
+
+def edited(value: Any, rng: random.Random) -> Any:
+    """JSON in which something is not what it was."""
+    places: list[tuple[Any, Any]] = []
+    pending = [value]
+    while pending:
+        outer = pending.pop()
+        keys = list(outer) if isinstance(outer, dict) else range(len(outer)) if isinstance(outer, list) else ()
+        places += [(outer, key) for key in keys]
+        pending += [outer[key] for key in keys]
+    if not places or rng.random() < 0.02:
+        return rng.choice(VALUES)
+    outer, key = rng.choice(places)
+    if rng.random() < 0.15:
+        del outer[key]
+    elif isinstance(outer, dict) and rng.random() < 0.1:
+        outer["surprise"] = rng.choice(VALUES)
+    else:
+        outer[key] = rng.choice(VALUES)
+    return value
+
+
+def resealed(content: bytes, rng: random.Random) -> bytes:
+    """A card that was edited and sealed again, as anybody can."""
+    if rng.random() < 0.15:
+        return broken_json(content, rng)
+    card = edited(json.loads(content), rng)
+    try:
+        if isinstance(card, dict):
+            card["sha256"] = digest(card)
+    except UnicodeEncodeError:
+        pass
+    return json.dumps(card).encode()
+
+
+def broken_toml(content: bytes, rng: random.Random) -> bytes:
+    """One of the known attacks, or broken as text."""
+    return rng.choice(TOML).encode() if rng.random() < 0.4 else broken_text(content, rng)
+
+
+def packed(pack: Callable[[bytes], bytes], unpack: Callable[[bytes], bytes]) -> Callable[..., bytes]:
+    """Damage before or after packing, or a bomb of modest size."""
+
+    def damage(content: bytes, rng: random.Random) -> bytes:
+        kind = rng.randrange(10)
+        if kind == 0:
+            return pack(b"0" * 20_000_000)
+        return broken(content, rng) if kind < 7 else pack(broken_text(unpack(content), rng))
+
+    return damage
+
+
+def broken_pickle(marker: Path) -> Callable[..., bytes]:
+    """Broken bytes, instructions that ask for memory, or code to run."""
+
+    class Malicious:
+        def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+            return (Path.touch, (marker,))
+
+    attacks = [
+        b"\x80\x02r\xff\xff\xff\xff.",
+        b"\x80\x02Nr\xff\xff\xff\x7f.",
+        b"\x80\x04\x8e" + b"\xff" * 8 + b".",
+        b"\x80\x04\x95" + b"\xff" * 8 + b".",
+        b"B\xff\xff\xff\x7f.",
+        b"T\xff\xff\xff\x7f.",
+        b"Np4294967295\n.",
+        b"N" + b"0" * 10 + b".",
+        b"(" * 100_000 + b".",
+        b"]" * 600_000 + b".",
+        *(pickle.dumps({b"data": Malicious(), b"labels": [1]}, protocol) for protocol in range(6)),
+        *(pickle.dumps({b"data": 1, b"labels": [10**400]}, protocol) for protocol in (2, 4)),
+    ]
+
+    def damage(content: bytes, rng: random.Random) -> bytes:
+        kind = rng.randrange(6)
+        if kind == 0:
+            return rng.choice(attacks)
+        if kind == 1:  # shapes and labels of any kind; the official files write numbers as J, M and K
+            old, new = rng.choice(((b"J", 4), (b"M", 2), (b"K", 1)))
+            place = content.find(old, rng.randrange(300))
+            number = rng.choice((b"N", b"K\xff", b"J\xff\xff\xff\xff", b"U\x01a", b"\x8a\x0d" + b"\x7f" * 13, b"]"))
+            return content[:place] + number + content[place + 1 + new :]
+        return broken(content, rng)
+
+    return damage
+
+
+def gzipped(content: bytes) -> bytes:
+    return gzip.compress(content, 6)
+
+
+def zipped(content: bytes) -> bytes:
+    sink = io.BytesIO()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("scores.csv", content)
+    return sink.getvalue()
+
+
+def unzipped(content: bytes) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return archive.read(archive.namelist()[0])
+
+
+def tarred(content: bytes) -> bytes:
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w:gz") as archive:
+        member = tarfile.TarInfo("scores.csv")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    return sink.getvalue()
+
+
+def untarred(content: bytes) -> bytes:
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        file = archive.extractfile(archive.getmembers()[0])
+        assert file is not None
+        return file.read()
+
+
+def odd_parquet(content: bytes, rng: random.Random) -> bytes:
+    """Broken bytes, or columns of types that no score, label or feature has."""
+    if rng.random() < 0.6:
+        return broken(content, rng)
+    table = pd.read_parquet(io.BytesIO(content))
+    odd: tuple[Any, ...] = ([1, 2], {"a": 1}, b"\xff\xfe", pd.Timestamp(0), None, "x", True, 10**17, float("nan"))
+    name = rng.choice(list(table.columns))
+    value = rng.choice(odd)
+    column: list[Any] = [value] * len(table)
+    if rng.random() < 0.3:
+        column[0] = None
+    sink = io.BytesIO()
+    table.assign(**{name: pd.Series(column, index=table.index)}).to_parquet(sink)
+    return sink.getvalue()
+
+
+def repacked_arrays(content: bytes, rng: random.Random) -> bytes:
+    """Broken bytes, or arrays of other types, lengths and shapes; one declares a size that it does not have."""
+    if rng.random() < 0.5:
+        return broken(content, rng)
+    with np.load(io.BytesIO(content)) as file:
+        arrays = {name: file[name] for name in file.files}
+    name = rng.choice(list(arrays))
+    choices: tuple[Any, ...] = (
+        *(np.zeros(0), np.zeros((2, 3)), np.array("x"), np.array(["a", "b"]), np.array([1 + 2j]), np.arange(5)),
+        *(np.array([-5, 10**9, 3]), np.array([None], dtype=object), arrays[name][:1], arrays[name].astype(str)),
+    )
+    sink = io.BytesIO()
+    if rng.random() < 0.2:
+        with zipfile.ZipFile(sink, "w") as archive:
+            shape = rng.choice(("10000000000,", "10000000000000000000,", "-5,", "4000000000,2"))
+            head = f"{{'descr': '<f8', 'fortran_order': False, 'shape': ({shape}), }}".ljust(117) + "\n"
+            archive.writestr(f"{name}.npy", b"\x93NUMPY\x01\x00v\x00" + head.encode() + b"\0" * 80)
+        return sink.getvalue()
+    arrays[name] = rng.choice(choices)
+    np.savez(sink, **arrays)
+    return sink.getvalue()
+
+
+def resealed_weights(home: Path) -> Callable[[Path], object]:
+    """Reads a bundle whose weights were changed by someone who wrote their checksum into the card."""
+
+    def read(folder: Path) -> object:
+        import hashlib
+
+        card = json.loads((home / "bundle.json").read_text())
+        card["weights"]["sha256"] = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+        card["sha256"] = digest(card)
+        (folder / "bundle.json").write_text(json.dumps(card))
+        return load_bundle(folder)
+
+    return read
+
+
+def readers(home: Path) -> dict[str, Reader]:
+    """All of them, each with a folder of its own."""
+    rng = np.random.default_rng(0)
+    found: dict[str, Reader] = {}
+
+    def add(
+        name: str, file: str, content: bytes, read: Callable[[Path], object], damage: Callable[..., bytes] = broken
+    ) -> None:
+        folder = home / name
+        folder.mkdir(exist_ok=True)
+        (folder / file).write_bytes(content)
+        found[name] = Reader(folder, file, read, damage)
+
+    # Scores
+    labels = np.arange(80) % 4 == 0
+    scores = pd.DataFrame(
+        {
+            "id": [f"s{k}" for k in range(80)],
+            "y": labels.astype(int),
+            "s": rng.normal(size=80) + 2 * labels,
+            "g": np.where(np.arange(80) % 2, "a", "b"),
+            "t": pd.date_range("2025-01-01", periods=80).astype(str),
+        }
+    )
+    text = scores.to_csv(index=False).encode()
+    sink = io.BytesIO()
+    scores.to_parquet(sink)
+
+    def read_scores(name: str) -> Callable[[Path], object]:
+        def read(folder: Path) -> object:
+            path = folder / name
+            rows = desk.read(path, desk.Columns("s", "y", id="id", group="g", time="t"))
+            certify(rows.labelled(), rows.scores, tpr=0.7, confidence=0.8)
+            return header(path), rows_of(path, [3, 1], ["g", "t"])
+
+        return read
+
+    add("scores", "a.csv", text, read_scores("a.csv"), broken_text)
+    add("scores-gz", "a.csv.gz", gzipped(text), read_scores("a.csv.gz"), packed(gzipped, gzip.decompress))
+    add("scores-zip", "a.csv.zip", zipped(text), read_scores("a.csv.zip"), packed(zipped, unzipped))
+    add("scores-tar", "a.csv.tar.gz", tarred(text), read_scores("a.csv.tar.gz"), packed(tarred, untarred))
+    for ending, module in (("xz", "lzma"), ("bz2", "bz2")):
+        pack, unpack = (getattr(__import__(module), name) for name in ("compress", "decompress"))
+        add(f"scores-{ending}", f"a.csv.{ending}", pack(text), read_scores(f"a.csv.{ending}"), packed(pack, unpack))
+    add("scores-parquet", "a.parquet", sink.getvalue(), read_scores("a.parquet"), odd_parquet)
+    sample = io.BytesIO()
+    np.savez_compressed(sample, ids=np.arange(9), labels=np.arange(9) % 2, values=rng.normal(size=9))
+    add("scores-npz", "a.npz", sample.getvalue(), lambda folder: Scores.load(folder / "a.npz"), repacked_arrays)
+    add("pictures", "names.csv", b"\n".join([b"a.png"] * 20), read_pictures, broken_text)
+
+    # Tables
+    table = write_table(home / "table.csv", rows=200, positives=60).read_bytes()
+    frame = pd.read_csv(io.BytesIO(table))
+    sink = io.BytesIO()
+    frame.to_parquet(sink)
+    columns = {"target": "sick", "id_column": "name"}
+    parts = load("table", home / "table.csv", **columns)
+    shape = contents()["model"].model_copy(update={"features": parts["train"].source.shape[1]})
+    card = save_bundle(
+        home / "own",
+        build_model(shape),
+        **contents(model=shape, preprocessing=dict(parts.preprocessing), classes=parts.classes),
+    ).card
+
+    def read_rows(name: str) -> Callable[[Path], object]:
+        def read(folder: Path) -> object:
+            faults = []
+            for attempt in (
+                lambda: load("table", folder / name, **columns),
+                lambda: list(read_chunks(folder / name, card)),
+                lambda: list(read_chunks(folder / name, card, labelled=True)),
+            ):
+                try:
+                    attempt()
+                except (ValueError, OSError) as error:
+                    faults.append(error)
+            if faults:
+                raise faults[0]
+            return None
+
+        return read
+
+    add("table", "a.csv", table, read_rows("a.csv"), broken_text)
+    add("table-gz", "a.csv.gz", gzipped(table), read_rows("a.csv.gz"), packed(gzipped, gzip.decompress))
+    add("table-parquet", "a.parquet", sink.getvalue(), read_rows("a.parquet"), odd_parquet)
+
+    # Images
+    pixels = rng.integers(0, 256, (24, 20, 3), dtype=np.uint8)
+    wide = (
+        pixels[..., 0].astype(np.uint16) * 257,
+        pixels[..., 0].astype(np.int32),
+        pixels[..., 0] / np.float32(255),
+    )
+    pictures = {
+        f"image-{kind}": (kind, Image.fromarray(pixels)) for kind in ("png", "jpeg", "gif", "bmp", "webp", "tiff")
+    }
+    pictures |= {f"image-tiff-{k}": ("tiff", Image.fromarray(array)) for k, array in enumerate(wide)}
+    for name, (kind, image) in pictures.items():
+        sink = io.BytesIO()
+        image.save(sink, kind)
+        add(
+            name, f"a.{kind}", sink.getvalue(), lambda folder, kind=kind: read_image(folder / f"a.{kind}", (16, 16))
+        )  # type: ignore[misc]
+
+    # JSON and TOML
+    point = {"threshold": 0.5, "tpr": 0.9, "confidence": 0.95, "positives": 20, "fpr": {"low": 0.1}}
+    add(
+        "point",
+        "a.json",
+        json.dumps(point).encode(),
+        lambda folder: desk.saved_point(folder / "a.json"),
+        broken_json,
+    )
+    toml = b'seed = 3\nlearning_rate = 0.01\n[method]\nname = "rankreg"\n[model]\nname = "mlp"\nhidden = [8, 8]\n'
+    add("config", "a.toml", toml, lambda folder: TrainConfig.from_toml(folder / "a.toml"), broken_toml)
+
+    # Bundles
+    torch.manual_seed(0)
+    for name, file, damage in (("card", "bundle.json", resealed), ("weights", "model.safetensors", broken)):
+        save_bundle(home / name, build_model(contents()["model"]), **contents())
+        read = load_bundle if name == "card" else resealed_weights(home / "card")
+        found[name] = Reader(home / name, file, read, damage)
+    samples, answers = cancer()
+    model = RankRegClassifier(target_tpr=0.8, epochs=1, hidden=(4,), random_state=0).fit(samples, answers)
+    model.save(home / "classifier")
+
+    def read_classifier(folder: Path) -> object:
+        return RankRegClassifier.load(folder).predict(samples[:3])
+
+    found["classifier"] = Reader(home / "classifier", "bundle.json", read_classifier, resealed)
+    (home / "checkpoint").mkdir()
+    write_state(home / "checkpoint" / "a.pt", {"epoch": 3, "weights": {"a": torch.zeros(3)}})
+    marker = home / "executed"
+    found["checkpoint"] = Reader(
+        home / "checkpoint", "a.pt", lambda folder: read_state(folder / "a.pt"), broken_pickle(marker)
+    )
+
+    # CIFAR, HAM10000 and the bench's records
+    cifar = small_files(home / "cifar" / "cifar-10-batches-py", per_class=5)
+    for name, file in (("cifar", "data_batch_2"), ("cifar-names", "batches.meta")):
+        inner = f"cifar-10-batches-py/{file}"
+        found[name] = Reader(
+            home / "cifar", inner, lambda folder: read_cifar("cifar10", folder), broken_pickle(marker)
+        )
+    (home / "cifar-archive").mkdir()
+    archive_of(cifar, home / "cifar-archive" / "cifar-10-python.tar.gz")
+    found["cifar-archive"] = Reader(
+        home / "cifar-archive", "cifar-10-python.tar.gz", lambda folder: read_cifar("cifar10", folder), broken
+    )
+    lesions = b"image_id,lesion_id,dx\n" + b"".join(b"i%d,l%d,mel\n" % (k, k // 2) for k in range(30))
+    add("ham10000", "a.csv", lesions, lambda folder: _read_official(folder / "a.csv"), broken_text)
+    sink = io.BytesIO()
+    names = {key: np.array(["a", "b", "c"]) for key in ("image_id", "lesion_id", "dx")}
+    np.savez(sink, jpeg=np.arange(30, dtype=np.uint8), offsets=np.array([0, 10, 20, 30]), **names)
+    add("ham10000-npz", "a.npz", sink.getvalue(), lambda folder: _read_npz(folder / "a.npz"), repacked_arrays)
+    (plan, *_) = plans_of("cifar10-100", "compact", splits=1)
+    more = {"preset": plan.preset, "data": plan.data, "loss": plan.loss, "arm": plan.arm, "split": plan.split}
+    made = more | {"loader": plan.loader, "settings": plan.settings, "config": plan.config}
+    handmade.write(home / "record", plan, **made)
+
+    def read_record(folder: Path) -> object:
+        record = Records.read_file(folder / f"{plan.name}.json")
+        return plan_of(record), Records(folder).by_part(plan)
+
+    found["record"] = Reader(home / "record", f"{plan.name}.json", read_record, broken_json)
+    found["record-npz"] = Reader(home / "record", f"{plan.name}.npz", read_record, repacked_arrays)
+    return found
+
+
+def read_pictures(folder: Path) -> object:
+    """Looks for pictures under the names in a file, as a report does."""
+    names = (folder / "names.csv").read_bytes().decode(errors="surrogateescape").split("\n")
+    return [images_in(folder, names.__getitem__)(k) for k in range(len(names))]
+
+
+def fault_of(reader: Reader, folder: Path) -> str | None:
+    """What is wrong with how the reader took the file: nothing if it read it; "" if it refused it as it should."""
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    try:
+        reader.read(folder)
+    except (ValueError, OSError) as error:
+        return "" if str(error) else f"{type(error).__name__} without a message"
+    except (Exception, HangError, RecursionError):
+        return traceback.format_exc(limit=-4)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return None
+
+
+def main(seed: int, cases: int) -> None:
+    """Damage and read, and print what was found."""
+    signal.signal(signal.SIGALRM, _hang)
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    outcome: Counter[str] = Counter()
+    faults: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as place:
+        every = readers(Path(place))
+        for name, reader in every.items():
+            problem = fault_of(reader, reader.home)
+            if problem is not None and not name.startswith("image-tiff"):
+                faults.append({"reader": name, "case": "the valid file", "fault": problem})
+        start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + ADDRESSES
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        most = start
+        for case in range(cases):
+            name = list(every)[case % len(every)]
+            reader, rng = every[name], random.Random(f"{seed} {case}")
+            folder = Path(place) / "damaged"
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(reader.home, folder)
+            path = folder / reader.file
+            path.write_bytes(reader.damage(path.read_bytes(), rng))
+            problem = fault_of(reader, folder)
+            outcome["read" if problem is None else "refused" if not problem else "fault"] += 1
+            if problem:
+                faults.append({"reader": name, "case": case, "fault": problem})
+            used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+            if used > most + MEMORY / 2:
+                faults.append({"reader": name, "case": case, "fault": f"{(used - most) / 1e6:.0f} MB at once"})
+            most = max(most, used)
+        executed = (Path(place) / "executed").exists()
+    found = {"cases": cases, "readers": len(every), **outcome, "executed": executed, "memory": most - start}
+    print(json.dumps(found | {"faults": faults}))
+
+
+def _hang(*ignored: object) -> None:
+    raise HangError
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))
