@@ -9,7 +9,16 @@ from numpy.typing import ArrayLike
 
 from rankreg._files import write_whole
 from rankreg.metrics import check_binary
-from rankreg.operating import Interval, Record, auc_interval, fpr_at_tpr_interval, lower_bound, upper_bound
+from rankreg.operating import (
+    Finding,
+    Interval,
+    Record,
+    auc_interval,
+    findings,
+    fpr_at_tpr_interval,
+    lower_bound,
+    upper_bound,
+)
 from rankreg.scores import Scores
 
 TPRS = (0.98, 0.95, 0.90)
@@ -20,7 +29,8 @@ class Evaluation(Record):
     """What alarms at score ≥ threshold come to, every share with its interval.
 
     recall, fpr, alarms, precision: shares of the positives, negatives, samples and alarms; precision is None
-    without alarms. fpr_at_tpr: by the TPR in percent, at these samples' own thresholds.
+    without alarms. fpr_at_tpr: by the TPR in percent, at these samples' own thresholds. findings: what to know
+    before any of these numbers, e.g. that the scores look reversed.
     """
 
     threshold: float
@@ -32,6 +42,7 @@ class Evaluation(Record):
     precision: Interval | None
     auc: Interval
     fpr_at_tpr: dict[str, Interval]
+    findings: tuple[Finding, ...] = ()
 
 
 def evaluate_scores(
@@ -59,6 +70,7 @@ def evaluate_scores(
         fpr_at_tpr={
             f"{100 * tpr:g}": fpr_at_tpr_interval(positive, scores, tpr=tpr, confidence=confidence) for tpr in tprs
         },
+        findings=findings(positive, scores, threshold=threshold, confidence=confidence),
     )
 
 

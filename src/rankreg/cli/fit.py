@@ -68,7 +68,7 @@ def fit(
 
     import torch
 
-    from rankreg.fit import Source, check_request, load_source, settings, summary_lines
+    from rankreg.fit import Source, check_request, load_source, next_steps, settings, summary_lines
     from rankreg.fit import fit as run_fit
     from rankreg.train import Interrupted
 
@@ -108,7 +108,8 @@ def fit(
                 typer.echo(f"rankreg: {stopped}", err=True)
             raise typer.Exit(130) from stopped
     if fitted is not None:
-        show_lines(summary_lines(fitted))
+        show_lines(summary_lines(fitted, source))
+        show_commands("Next", next_steps(fitted))
 
 
 def _is_first() -> bool:
@@ -139,6 +140,7 @@ def evaluate(
     import json
 
     from rankreg.bundle import evaluation_lines, load_bundle, write_scores
+    from rankreg.desk import finding_lines
     from rankreg.predict import evaluate as run_evaluate
 
     found = run_evaluate(load_bundle(bundle), data, confidence=confidence)
@@ -147,7 +149,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(found.evaluation.to_dict(), indent=2))
     else:
-        show_lines(evaluation_lines(found.evaluation))
+        show_lines([*finding_lines(found.evaluation.findings), *evaluation_lines(found.evaluation)])
     _name_unreadable(len(found.unreadable), found.unreadable[:5])
 
 
@@ -173,6 +175,13 @@ def _name_unreadable(count: int, examples: tuple[str, ...]) -> None:
     if count:
         more = ", …" if count > len(examples) else ""
         typer.echo(f"{count:,} could not be read and have no score: {', '.join(examples)}{more}", err=True)
+
+
+def show_commands(heading: str, commands: list[str]) -> None:
+    """Commands to copy: one a line, never broken."""
+    typer.echo(f"{heading}:")
+    for command in commands:
+        typer.echo(f"  {command}")
 
 
 def show_lines(lines: list[tuple[str, str]]) -> None:

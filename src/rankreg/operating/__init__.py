@@ -17,6 +17,7 @@ from rankreg.operating.exact import (
     shortfall_risk,
     upper_bound,
 )
+from rankreg.operating.findings import Finding, findings
 from rankreg.operating.intervals import fpr_at_tpr_interval
 from rankreg.operating.joint import independent_share, joint_confidence, joint_ranks
 from rankreg.operating.monitoring import Recertification, Watch, monitor, recertify
@@ -27,6 +28,7 @@ __all__ = [
     "CostChoice",
     "Costs",
     "Difference",
+    "Finding",
     "GroupPoints",
     "Interval",
     "NotEnoughPositives",
@@ -42,6 +44,7 @@ __all__ = [
     "certify_groups",
     "certify_targets",
     "compare",
+    "findings",
     "fpr_at_tpr_interval",
     "highest_tpr",
     "independent_share",

@@ -47,7 +47,8 @@ class Ranks(Record):
 class Counts(Record):
     """One model at each rank: the threshold as text, positives and negatives that reach it; by cell, FPR bounds.
 
-    tied: 1 where other positives have the score of that rank too.
+    tied: 1 where other positives have the score of that rank too. refused: whether the scores are such that no
+    threshold of theirs should be used.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Counts(Record):
     tied: list[int]
     low: list[float]
     high: list[float]
+    refused: bool
 
 
 def ranks_for(positives: int, stops: Stops) -> Ranks:
@@ -119,6 +121,7 @@ def counts_for(model: Model, ranks: Ranks, stops: Stops) -> Counts:
         .tolist(),
         low=low.tolist(),
         high=high.tolist(),
+        refused=model.refused is not None,
     )
 
 
