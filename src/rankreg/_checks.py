@@ -9,6 +9,8 @@ import math
 import torch
 from torch import Tensor
 
+from rankreg.metrics import column_hint
+
 
 def values_are_readable(tensor: Tensor) -> bool:
     """Whether the values may be looked at without a synchronisation or a graph break."""
@@ -40,10 +42,9 @@ def check_binary(scores: Tensor, labels: Tensor) -> None:
     check_tensor(scores, "scores")
     check_tensor(labels, "labels")
     if scores.ndim != 1 or labels.shape != scores.shape:
-        raise ValueError(
-            f"expected scores and labels of one shape (N,), got {tuple(scores.shape)} and {tuple(labels.shape)}:"
-            " for a model that returns (N, 1) use scores.squeeze(1)"
-        )
+        shapes = tuple(scores.shape), tuple(labels.shape)
+        hint = column_hint(shapes[0], "scores", "squeeze(1)") or column_hint(shapes[1], "labels", "squeeze(1)")
+        raise ValueError(f"expected scores and labels of one shape (N,), got {shapes[0]} and {shapes[1]}{hint}")
     check_scores(scores)
     if values_are_readable(labels) and not bool(((labels == 0) | (labels == 1)).all()):
         raise ValueError(f"labels must be 0 or 1 (1 = critical), got {distinct(labels)}: map them first")

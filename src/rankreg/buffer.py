@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from rankreg._checks import check_ids, check_scores
 from rankreg._names import look_up
 from rankreg._trees import check_rows, join_rows, map_rows, plain
+from rankreg.metrics import column_hint
 
 Tree = TypeVar("Tree")
 PolicyName = Literal["dequeue-max", "dequeue-min", "fifo"]
@@ -77,9 +78,11 @@ class PositiveBuffer(nn.Module):
         """
         self._check(inputs, labels, ids)
         if scores.shape != labels.shape:
+            several = scores.ndim == 2 and scores.shape[1] > 1
+            hint = ": for logits (N, K) pass critical_score(logits, critical)" if several else ""
             raise ValueError(
-                f"expected one score per sample, shape {tuple(labels.shape)}, got {tuple(scores.shape)}:"
-                " for logits (N, K) pass critical_score(logits, critical)"
+                f"expected one score per sample, shape {tuple(labels.shape)}, got {tuple(scores.shape)}"
+                f"{hint or column_hint(tuple(scores.shape), 'scores', 'squeeze(1)')}"
             )
         check_scores(scores)
         batch_size = len(labels) if self._batch_size is None else self._batch_size

@@ -141,7 +141,10 @@ def check_binary(y_true: ArrayLike, y_score: ArrayLike) -> tuple[Bools, Floats]:
     """Which samples are positive, and finite-or-infinite scores, one each; both classes present."""
     labels, scores = np.asarray(y_true), check_scores(y_score)
     if labels.ndim != 1 or labels.shape != scores.shape:
-        raise ValueError(f"expected y_true and y_score of one shape (N,), got {labels.shape} and {scores.shape}")
+        hint = column_hint(scores.shape, "y_score") or column_hint(labels.shape, "y_true")
+        raise ValueError(
+            f"expected y_true and y_score of one shape (N,), got {labels.shape} and {scores.shape}{hint}"
+        )
     positive = labels == 1
     if not np.all(positive | (labels == 0)):
         raise ValueError(f"y_true must be 0 or 1 (1 = critical), got {_distinct(labels)}: map the labels first")
@@ -150,6 +153,17 @@ def check_binary(y_true: ArrayLike, y_score: ArrayLike) -> tuple[Bools, Floats]:
         missing = "positives" if count == 0 else "negatives"
         raise ValueError(f"undefined without {missing}: y_true holds {len(labels)} samples of one class")
     return positive, scores
+
+
+def column_hint(shape: tuple[int, ...], name: str, flatten: str = "ravel()") -> str:
+    """What to pass in place of an array (N, 1) or (N, K), for the end of a message; nothing for other shapes."""
+    if len(shape) != 2:
+        return ""
+    if shape[1] == 1:
+        return f": pass {name}.{flatten}"
+    if shape[1] == 2:
+        return f": pass {name}[:, 1] if these are probabilities, {name}[:, 1] - {name}[:, 0] if they are logits"
+    return f": pass the critical class's column, {name}[:, k]"
 
 
 def _multiclass(y_true: ArrayLike, logits: ArrayLike, critical: int) -> tuple[NDArray[np.integer], Floats]:

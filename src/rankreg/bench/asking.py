@@ -1,5 +1,6 @@
 """What a table was asked for, and the recorded runs that answer it."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,12 +46,13 @@ class Asked:
             return None
         return f"{count} of {len(plans)} runs are missing: {self.command()}"
 
-    def command(self) -> str:
-        """What trains the runs that are missing."""
-        words = ["rankreg bench run", self.name, f"--preset {self.preset}"]
-        words += [f"--splits {self.splits}"] * (self.splits is not None) + [f"--only {word}" for word in self.only]
-        words += [f"--records {self.folder}"] * (self.folder != DEFAULT_FOLDER)
-        return " ".join(words)
+    def command(self, *names: str) -> str:
+        """What trains the runs that are missing; names: other experiments than this one, with its settings."""
+        words = ["rankreg", "bench", "run", *(names or (self.name,)), "--preset", self.preset]
+        words += [] if self.splits is None else ["--splits", str(self.splits)]
+        words += [word for name in self.only for word in ("--only", name)]
+        words += [] if self.folder == DEFAULT_FOLDER else ["--records", str(self.folder)]
+        return shlex.join(words)
 
     def diverged(self, data: Sequence[str]) -> str | None:
         """Which runs on these data sets ended before their time."""

@@ -1,5 +1,6 @@
 """Two arms on the same splits: what one adds to the other, for every base loss and over all of them."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -103,7 +104,8 @@ def compare_pages(question: Question, test: str | None = None, *, brief: bool = 
     if not shown:
         raise ValueError(
             f"no split is recorded for both {question.first} and {question.second} with preset {question.preset} in"
-            f" {question.folder}: `rankreg bench status` shows what is there, `rankreg bench run` trains it"
+            f" {question.folder}: `rankreg bench status --records {shlex.quote(str(question.folder))}` shows what"
+            " is there and what is left to run"
         )
     by_test = [list(group) for _, group in groupby(shown, lambda sheet: sheet.grid.test)]
     if brief:

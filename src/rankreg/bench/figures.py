@@ -1,7 +1,7 @@
 """The paper's figures, and a chart of any other experiment, from records alone: no torch, no data sets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,7 +86,9 @@ def choose(
             raise ValueError(f"--loss is for roc, got {name}: --only {loss} chooses among an experiment's losses")
         look_up(dict.fromkeys(LOSSES), loss, "loss")
         plans = [plan_run(preset, plan.data, loss, plan.arm, plan.split) for plan in plans]
-        missing = f"rankreg bench run {' '.join(experiment.data)} --only {loss} --preset {preset}"
+        data = [name for name in experiment.data if name in only] or experiment.data
+        kept = [name for name in only if name not in experiment.data]
+        missing = replace(asked, only=(*kept, loss)).command(*data)  # the runs are those of the main tables
     runs = read_runs(plans, records)
     if not runs:
         raise ValueError(f"{records} has no such record of {name}, preset {preset}: make them with `{missing}`")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rankreg._cores import cores
+from rankreg.bench.asking import Asked
 from rankreg.bench.grids import DATA, EXPERIMENTS
 from rankreg.bench.planning import Plan, offers, plans_of, unique
 from rankreg.bench.presets import PRESETS
@@ -92,7 +93,8 @@ def status_lines(status: Status, folder: Path, workers: int | None = None) -> li
     if status.others:
         lines.append(f"{status.others} records are of runs that no experiment has any longer: its settings changed")
     lines += [f"damaged: {reason}; delete it and run again" for reason in status.damaged]
-    return lines if status.records else [*lines, "begin with: rankreg bench run cifar100-100 --only bce"]
+    begin = Asked("cifar100-100", "compact", folder, only=("bce",)).command()
+    return lines if status.records else [*lines, f"begin with: {begin}"]
 
 
 def _seconds(folder: Path) -> tuple[dict[str, float], list[str]]:

@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike
 from rankreg._files import write_whole
 from rankreg.metrics import Bools, check_binary
 from rankreg.operating import (
+    Finding,
     Interval,
     Record,
     UnitSizes,
     auc_interval,
+    findings,
     fpr_at_tpr_interval,
     lower_bound,
     upper_bound,
@@ -32,7 +34,8 @@ class Evaluation(Record):
     recall, fpr, alarms, precision: shares of the positives, negatives, samples and alarms; precision is None
     without alarms. fpr_at_tpr: by the TPR in percent, at these samples' own thresholds. units: how many
     independent units the positives belong to, and recall_of_units the share of them with an alarm on at least one
-    positive; None if every sample counts as independent.
+    positive; None if every sample counts as independent. findings: what to know before any of these numbers, e.g.
+    that the scores look reversed.
     """
 
     threshold: float
@@ -46,6 +49,7 @@ class Evaluation(Record):
     fpr_at_tpr: dict[str, Interval]
     units: int | None = None
     recall_of_units: Interval | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 def evaluate_scores(
@@ -86,6 +90,7 @@ def evaluate_scores(
         },
         units=in_all,
         recall_of_units=None if caught is None or in_all is None else share_interval(caught, in_all, confidence),
+        findings=findings(positive, scores, threshold=threshold, confidence=confidence),
     )
 
 

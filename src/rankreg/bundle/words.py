@@ -61,7 +61,7 @@ def evaluation_lines(found: Evaluation) -> Lines:
     return [
         *lines,
         ("AUC", share(found.auc)),
-        ("FPR at a TPR", f"{rates}; at thresholds that these samples themselves ask for"),
+        ("FPR at a TPR", f"{rates}; at thresholds taken from these samples, not the model's"),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -88,12 +89,17 @@ def certify(
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
     rows = _read(file, desk.Columns(score, label, rule, group=group, unit=unit, separator=separator))
     labels = rows.labelled()
+    _refuse_useless(labels, rows.scores)
     settings: dict[str, Any] = {
         "confidence": confidence,
         "prevalence": prevalence,
         "units": rows.units,
         "per": per,
     }
+
+    def beware(point: Any) -> Any:
+        return operating.findings(labels, rows.scores, threshold=point.threshold)
+
     if rows.groups is not None:
         by_group = operating.certify_groups(
             labels, rows.scores, rows.groups, tpr=targets[0], names=rows.group_names, **settings
@@ -104,14 +110,15 @@ def certify(
             desk.point_lines(by_group.everyone, where=" in every group"),
             rows,
             desk.group_table(by_group),
+            beware(by_group.everyone),
         )
     elif len(targets) > 1:
         several = operating.certify_targets(labels, rows.scores, tprs=targets, **settings)
-        _show(several, as_json, desk.target_lines(several), rows)
+        _show(several, as_json, desk.target_lines(several), rows, findings=beware(several.points[0]))
     else:
         costs = None if cost_miss is None or cost_alarm is None else operating.Costs(cost_miss, cost_alarm)
         point = operating.certify(labels, rows.scores, tpr=targets[0], costs=costs, **settings)
-        _show(point, as_json, desk.point_lines(point), rows)
+        _show(point, as_json, desk.point_lines(point), rows, findings=beware(point))
 
 
 def compare(
@@ -165,7 +172,12 @@ def compare(
     )
     same = a.name == b.name
     names = (score, score_b) if same and score_b else ("a", "b") if same else (a.name, b.name)
-    _show(found, as_json, desk.comparison_lines(found, names), first)
+    findings = [
+        replace(one, sentence=f"{name}: {one.sentence}")
+        for name, scores in zip(names, (scores_a, scores_b), strict=True)
+        for one in operating.findings(labels, scores)
+    ]
+    _show(found, as_json, desk.comparison_lines(found, names), first, findings=findings)
 
 
 def monitor(
@@ -249,7 +261,20 @@ def recertify(
         units=rows.units,
         per=whose,
     )
-    _show(found, as_json, desk.recertification_lines(found), rows)
+    findings = operating.findings(rows.labelled(), rows.scores, threshold=deployed)
+    refused = next((one.sentence for one in findings if one.refuses), None)
+    if refused is not None:
+        found = replace(found, point=None, uncertified_because=refused)
+    _show(found, as_json, desk.recertification_lines(found), rows, findings=findings)
+
+
+def _refuse_useless(labels: Any, scores: Any) -> None:
+    """Scores of which no threshold should be certified are an error, not a result."""
+    from rankreg import operating
+
+    for one in operating.findings(labels, scores):
+        if one.refuses:
+            raise ValueError(f"not certified. {one.sentence}")
 
 
 def _deployed(
@@ -309,8 +334,9 @@ def _show(
     lines: Iterable[tuple[str, str]],
     rows: Any,
     table: list[tuple[str, ...]] | None = None,
+    findings: Iterable[Any] = (),
 ) -> None:
-    """Print a result, and how the labels were read."""
+    """Print a result, first what to know before any number of it, and how the labels were read."""
     from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
@@ -318,9 +344,13 @@ def _show(
     from rankreg import desk
 
     if as_json:
-        say(desk.to_json(record.to_dict() | {"labels": desk.labels_record(rows.reading)}))
+        said = {"labels": desk.labels_record(rows.reading), "findings": [one.to_dict() for one in findings]}
+        say(desk.to_json(record.to_dict() | said))
         return
     console = Terminal(highlight=False)
+    beware = desk.finding_lines(findings)
+    if beware:
+        _print_lines(console, [*beware, ("", "")])
     if table is not None:
         widths = [max(map(cell_len, column)) for column in zip(*table, strict=True)]
         if sum(widths) + len(widths) <= console.width:

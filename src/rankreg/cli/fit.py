@@ -91,7 +91,7 @@ def fit(
 
     import torch
 
-    from rankreg.fit import Source, check_request, load_source, settings, summary_lines
+    from rankreg.fit import Source, check_request, load_source, next_steps, settings, summary_lines
     from rankreg.fit import fit as run_fit
     from rankreg.train import Interrupted
 
@@ -134,7 +134,8 @@ def fit(
                 say(f"rankreg: {stopped}", err=True)
             raise typer.Exit(130) from stopped
     if fitted is not None:
-        show_lines(summary_lines(fitted))
+        show_lines(summary_lines(fitted, source))
+        show_commands("Next", next_steps(fitted))
 
 
 def _is_first() -> bool:
@@ -170,6 +171,7 @@ def evaluate(
     import json
 
     from rankreg.bundle import evaluation_lines, load_bundle, promise_lines, write_scores
+    from rankreg.desk import finding_lines
     from rankreg.predict import evaluate as run_evaluate
 
     model = load_bundle(bundle)
@@ -184,6 +186,7 @@ def evaluate(
     else:
         show_lines(
             [
+                *finding_lines(found.evaluation.findings),
                 *promise_lines(model.card.threshold),
                 ("Measured", "on these data:"),
                 *evaluation_lines(found.evaluation),
@@ -223,6 +226,13 @@ def _name_unreadable(count: int, examples: tuple[str, ...], fate: str) -> None:
         more = ", …" if count > len(examples) else ""
         say(f"{count:,} could not be scored and {fate}: {', '.join(examples)}{more}", err=True)
         raise typer.Exit(1)
+
+
+def show_commands(heading: str, commands: list[str]) -> None:
+    """Commands to copy: one a line, never broken."""
+    say(f"{heading}:")
+    for command in commands:
+        say(f"  {command}")
 
 
 def show_lines(lines: list[tuple[str, str]], *, err: bool = False) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from rankreg._terminal import Terminal, say
 from rankreg.cli.data import DataDir
-from rankreg.cli.fit import GROUPS_HELP, Negative, RestNegative, show_lines
+from rankreg.cli.fit import GROUPS_HELP, Negative, RestNegative, show_commands, show_lines
 
 SHOWN = 10  # trials
 TABLES, IMAGES, NAMED, SEARCH = "Tables", "Images", "Data sets known by name", "Search"
@@ -138,9 +138,7 @@ def tune(
     baseline = "" if result.baseline is None else " baseline.toml,"
     files = ("Files", f"{out}: best.toml,{baseline} trials.csv, summary.json")
     show_lines([*result_lines(result, plan, parts, tpr), files])
-    say("To train them for good, certify and test them:")
-    for step in next_steps(named, out, result, tpr):
-        say(f"  {step}")  # never broken, to be copied
+    show_commands("To train them for good, certify and test them", next_steps(named, out, result, tpr))
 
 
 def _show_trials(trials: list[tuple[int, float, float, str]], tpr: float) -> None:

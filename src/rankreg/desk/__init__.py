@@ -4,6 +4,7 @@ from rankreg.desk.reading import Columns, Rows, read
 from rankreg.desk.saving import saved_point, to_json
 from rankreg.desk.words import (
     comparison_lines,
+    finding_lines,
     group_table,
     labels_line,
     labels_record,
@@ -17,6 +18,7 @@ __all__ = [
     "Columns",
     "Rows",
     "comparison_lines",
+    "finding_lines",
     "group_table",
     "labels_line",
     "labels_record",

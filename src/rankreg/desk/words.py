@@ -1,5 +1,6 @@
 """Results as sentences that a clinician or a fraud lead can read. Bounds are rounded to the safe side."""
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from math import ceil, floor, isfinite, log10
 from typing import Any
@@ -8,6 +9,7 @@ from rankreg.labels import Reading
 from rankreg.operating import (
     Comparison,
     Difference,
+    Finding,
     GroupPoints,
     OperatingPoint,
     Recertification,
@@ -40,6 +42,11 @@ def labels_line(reading: Reading | None) -> tuple[str, str]:
 def labels_record(reading: Reading | None) -> dict[str, Any]:
     """The same for JSON."""
     return {"read_as": EVERY_ROW} if reading is None else asdict(reading)
+
+
+def finding_lines(findings: Iterable[Finding]) -> Lines:
+    """What to know before any number, one line each."""
+    return [("Beware", f"{one.sentence}.") for one in findings]
 
 
 HOW_TO_GIVE_IT = ": give the real one with --prevalence"
@@ -249,10 +256,15 @@ def _price(point: OperatingPoint) -> str:
     if usual.threshold == point.threshold:
         return "no price: the usual threshold is the same one"
     chance = ("at most " if usual.tied else "") + share(usual.shortfall_risk)
-    short = f"falls short of {percent(point.tpr)} with a chance of {chance}"
+    if usual.fpr >= 1:
+        risk = ""
+    elif usual.shortfall_risk < 1:
+        risk = f", which falls short of {percent(point.tpr)} with a chance of {chance}"
+    else:
+        risk = ", which promises nothing"
     return (
-        f"{number(point.extra_alarms_per_1000)} more alarms per 1,000 than the usual threshold {usual.threshold!r},"
-        f" which {short if usual.shortfall_risk < 1 else 'promises nothing'}"
+        f"{number(point.extra_alarms_per_1000)} more alarms per 1,000 than the usual threshold"
+        f" {usual.threshold!r}{risk}"
     )
 
 

@@ -3,7 +3,17 @@
 from rankreg.fit.pipeline import Fitted, check_request, fit
 from rankreg.fit.settings import settings
 from rankreg.fit.sources import Source, load_source
-from rankreg.fit.summary import summary_lines
+from rankreg.fit.summary import next_steps, summary_lines
 from rankreg.train.defaults import DEFAULTS
 
-__all__ = ["DEFAULTS", "Fitted", "Source", "check_request", "fit", "load_source", "settings", "summary_lines"]
+__all__ = [
+    "DEFAULTS",
+    "Fitted",
+    "Source",
+    "check_request",
+    "fit",
+    "load_source",
+    "next_steps",
+    "settings",
+    "summary_lines",
+]

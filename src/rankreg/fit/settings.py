@@ -30,10 +30,8 @@ def settings(
     chosen = _merged(chosen, {key: {"name": value} if key in NAMED else value for key, value in given.items()})
     if kind == "image" and size is not None and "stem" not in chosen["model"]:
         chosen = chosen | {"model": chosen["model"] | {"stem": "cifar" if size <= SMALL else "imagenet"}}
-    if chosen.get("selection") == "fpr":  # otherwise another TPR needs no other training
-        chosen = chosen | {"tpr": tpr}
     try:
-        return TrainConfig.model_validate(chosen)
+        return TrainConfig.model_validate(chosen | {"tpr": tpr})
     except ValidationError as error:
         raise ValueError(faults(error)) from error
 

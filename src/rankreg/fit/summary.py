@@ -2,31 +2,61 @@
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from rankreg.bundle import Threshold, evaluation_lines, promise_lines
 from rankreg.bundle.words import Lines
+from rankreg.datasets.splits import Samples
+from rankreg.desk import finding_lines
 from rankreg.fit.pipeline import Fitted
-from rankreg.fit.sources import MOST
-from rankreg.operating import percent
+from rankreg.fit.sources import MOST, Source, load_source
+from rankreg.operating import UnitSizes, certified_rank, percent
+from rankreg.operating.exact import Trials
+
+KEPT_TOGETHER = 0.8  # of the positives that its share should bring: a part with fewer was cut by large groups
 
 
-def summary_lines(fitted: Fitted) -> Lines:
-    """One heading and one sentence a line."""
+def summary_lines(fitted: Fitted, source: Source) -> Lines:
+    """One heading and one sentence a line; source: the data, as they were cut for the fit."""
     card, threshold = fitted.bundle.card, fitted.threshold
+    decoded = ""
+    if card.preprocessing["kind"] == "image":
+        decoded = " decoded/ the images as the network sees them (may be removed),"
     parts = ", ".join(f"{name} {part['samples']:,} ({part['positives']:,})" for name, part in card.parts.items())
-    lines = [
+    return [
+        *finding_lines(fitted.test.findings),
         ("Data", f"{card.name}; samples (of which {card.classes[1]!r}): {parts}"),
         *_unused(card.preprocessing.get("unused", ())),
         ("Training", f"epoch {fitted.best_epoch + 1} of {fitted.epochs}, {_why_kept(fitted)}"),
         ("Threshold", f"alarm when score ≥ {threshold.value:.6g}"),
         *promise_lines(threshold),
         *_price(threshold),
-        *_advice(fitted),
+        *_advice(fitted, source),
         ("Measured", "once, on the test part, by which nothing was chosen:"),
         *evaluation_lines(fitted.test),
+        ("Files", f"{fitted.folder}: bundle/ is the model, run/ the training,{decoded} summary.json these numbers"),
+        ("Look at it", f"open {fitted.report} in a browser" if fitted.report.endswith(".html") else fitted.report),
     ]
-    return lines + _next(fitted)
+
+
+def next_steps(fitted: Fitted) -> list[str]:
+    """Commands to type, with capitals where a file of one's own goes."""
+    home, threshold = str(fitted.folder), fitted.threshold
+    steps = [
+        f"rankreg predict {shlex.quote(home)} NEW_DATA --out scores.csv",
+        f"rankreg evaluate {shlex.quote(home)} LABELLED_DATA",
+    ]
+    tpr = threshold.tpr if threshold.certified else _reachable(threshold)
+    if tpr and not any(finding.refuses for finding in fitted.test.findings):
+        options = ["--label", "label", "--score", "score", "--tpr", repr(tpr)]
+        if threshold.units is not None:
+            options += ["--unit", "unit", "--per", threshold.per]
+        options += [] if threshold.confidence == 0.95 else ["--confidence", repr(threshold.confidence)]
+        steps.append(shlex.join(["rankreg", "certify", f"{home}/calibration-scores.csv", *options]))
+    return steps
 
 
 def _why_kept(fitted: Fitted) -> str:
@@ -51,46 +81,78 @@ def _price(threshold: Threshold) -> Lines:
     if usual["threshold"] == threshold.certificate["threshold"]:
         return [("Price", "no price: the threshold without guarantee is the same one")]
     at_most = "at most " if usual.get("tied") else ""  # cards written before ties were noted lack it
-    risk = f"{at_most}{100 * usual['shortfall_risk']:.0f} %"
+    chance = f"{at_most}{100 * usual['shortfall_risk']:.0f} %"
+    risk = f", which catches less than {percent(threshold.tpr)} with a chance of {chance}"
     return [
         (
             "Price",
-            f"{extra:.0f} more alarms per 1,000 than at {usual['threshold']:.6g}, the threshold without guarantee,"
-            f" which catches less than {percent(threshold.tpr)} with a chance of {risk}",
+            f"{extra:.0f} more alarms per 1,000 than at {usual['threshold']:.6g}, the threshold without guarantee"
+            f"{risk if usual['fpr'] < 1 else ''}",
         )
     ]
 
 
-def _advice(fitted: Fitted) -> Lines:
+def _advice(fitted: Fitted, source: Source) -> Lines:
     threshold = fitted.threshold
     needed = threshold.units_needed or threshold.positives_needed
-    if threshold.certified or needed is None or not threshold.highest_tpr:
+    reachable = _reachable(threshold)
+    if threshold.certified or needed is None or not reachable:
         return []
-    reachable = math.floor(1000 * threshold.highest_tpr) / 1000
     what, key = (
         ("positives", "positives") if threshold.units is None else ("units with positives", "positive_units")
     )
     held = sum(part.get(key, part["positives"]) for part in fitted.bundle.card.parts.values())
-    in_all = math.ceil(needed * held / max(threshold.units or threshold.calibration_positives, 1))
+    here = threshold.units or threshold.calibration_positives
+    in_all = math.ceil(needed * held / max(here, 1))
     how = "trains anew: another --out" if fitted.bundle.card.training["selection"] == "fpr" else "no new training"
     ways = [f"run it again with --tpr {reachable:g}, the highest these {what} can certify ({how})"]
-    if math.floor(MOST * held) >= needed:
-        share = math.ceil(100 * needed / held - 1e-9) / 100
+    share = sufficient_share(replace(source, seed=fitted.bundle.card.training["seed"]), fitted, needed / held)
+    if share is not None:
         ways.append(f"with --calibration {share:g}, which leaves less to train on (trains anew: another --out)")
     ways.append(f"collect about {in_all:,} {what} in all ({held:,} are here)")
-    return [("To certify", ", or ".join(ways))]
+    lines = [("To certify", ", or ".join(ways))]
+    if here < KEPT_TOGETHER * source.calibration * held:
+        why = (
+            f"copies of a row and rows of one group stay together, so {percent(source.calibration)} of the data"
+            f" brought the calibration part only {here:,} of {held:,} {what}"
+        )
+        lines.insert(0, ("Why so few", why))
+    return lines
 
 
-def _next(fitted: Fitted) -> Lines:
-    home = shlex.quote(str(fitted.folder))
-    images = fitted.bundle.card.preprocessing["kind"] == "image"
-    per = " --per unit" if fitted.threshold.per == "unit" else ""
-    units = "" if fitted.threshold.units is None else f" --unit unit{per}"
-    decoded = " decoded/ the images as the network sees them (may be removed)," if images else ""
-    return [
-        ("Files", f"{fitted.folder}: bundle/ is the model, run/ the training,{decoded} summary.json these numbers"),
-        ("Use it", f"rankreg predict {home} NEW_DATA --out scores.csv"),
-        ("Check it", f"rankreg evaluate {home} LABELLED_DATA"),
-        ("Look at it", f"open {fitted.report} in a browser" if fitted.report.endswith(".html") else fitted.report),
-        ("Look closer", f"rankreg certify {home}/calibration-scores.csv --label label --score score{units}"),
-    ]
+def sufficient_share(source: Source, fitted: Fitted, least: float) -> float | None:
+    """The smallest calibration share that certifies the target, found by cutting the data anew; None: none does.
+
+    least: where to begin. Copies and groups stay together, so a share of the samples need not bring that share of
+    the positives.
+    """
+    for share in _shares_from(least):
+        try:
+            part = load_source(replace(source, calibration=share), fitted.folder / "decoded")["calibration"]
+        except ValueError:  # groups so large that the parts cannot have these shares
+            continue
+        if _certifies(part, fitted.threshold):
+            return share
+    return None
+
+
+def _shares_from(least: float) -> Iterator[float]:
+    """Shares to try, in whole per cent, in growing steps up to the largest."""
+    start, most = math.ceil(100 * least - 1e-9), round(100 * MOST)
+    steps = (0, 1, 2, 4, 8, 16, 32)
+    yield from (share / 100 for share in sorted({min(start + step, most) for step in steps if start <= most}))
+
+
+def _certifies(part: Samples, threshold: Threshold) -> bool:
+    """Whether the positives of the part, or the units they belong to, are enough for the target."""
+    positive = part.labels == 1
+    trials: Trials = int(np.count_nonzero(positive))
+    if part.units is not None:
+        sizes = np.unique(part.units[positive], return_counts=True)[1]
+        trials = len(sizes) if threshold.per == "unit" else UnitSizes.of(sizes)
+    return certified_rank(trials, threshold.tpr, threshold.confidence) > 0
+
+
+def _reachable(threshold: Threshold) -> float:
+    """The highest TPR that the calibration part can certify, rounded down to what can be typed."""
+    return math.floor(1000 * (threshold.highest_tpr or 0.0)) / 1000

@@ -18,6 +18,7 @@ from rankreg.operating.exact import (
     units_needed,
     upper_bound,
 )
+from rankreg.operating.findings import Finding, findings
 from rankreg.operating.intervals import fpr_at_tpr_interval
 from rankreg.operating.joint import dependent_share, fpr_share, independent_share, joint_confidence, joint_ranks
 from rankreg.operating.monitoring import Recertification, Watch, monitor, recertify
@@ -29,6 +30,7 @@ __all__ = [
     "CostChoice",
     "Costs",
     "Difference",
+    "Finding",
     "GroupPoints",
     "Interval",
     "NotEnoughPositives",
@@ -48,6 +50,7 @@ __all__ = [
     "certify_targets",
     "compare",
     "dependent_share",
+    "findings",
     "fpr_at_tpr_interval",
     "fpr_share",
     "highest_tpr",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankreg.desk import point_lines, to_json
+from rankreg.desk import finding_lines, point_lines, to_json
 from rankreg.desk.words import number, share
 from rankreg.metrics import empirical_thresholds
 from rankreg.operating import (
@@ -14,6 +14,7 @@ from rankreg.operating import (
     Per,
     certified_rank,
     certify_targets,
+    findings,
     percent,
 )
 from rankreg.report.models import Model
@@ -21,11 +22,13 @@ from rankreg.report.models import Model
 
 @dataclass(frozen=True)
 class Card:
-    """One model at one target; json is None where nothing is certified."""
+    """One model at one target; json is None where nothing is certified. useful: certified, and not by alarms on
+    everything."""
 
     model: str
     tpr: float
     certified: bool
+    useful: bool
     verdict: str
     text: str
     json: str | None
@@ -44,7 +47,7 @@ def cards(
         trials = model.sample.judged(per).trials
         within = [tpr for tpr in dict.fromkeys(tprs) if certified_rank(trials, tpr, confidence)]
         points = {}
-        if within:
+        if within and model.refused is None:
             together = certify_targets(
                 model.labels,
                 model.scores,
@@ -56,29 +59,33 @@ def cards(
             )
             points = {point.tpr: point for point in together.points}
         found += [
-            _certified(model.name, points[tpr]) if tpr in points else _uncertified(model, tpr, confidence, per)
+            _certified(model, points[tpr]) if tpr in points else _uncertified(model, tpr, confidence, per)
             for tpr in dict.fromkeys(tprs)
         ]
     return found
 
 
-def _certified(name: str, point: OperatingPoint) -> Card:
-    lines = "\n".join(f"{heading}: {sentence}" for heading, sentence in point_lines(point, advice=""))
+def _certified(model: Model, point: OperatingPoint) -> Card:
+    found = findings(model.labels, model.scores, threshold=point.threshold)
+    useless = next((one.sentence for one in found if one.name == "alarms-on-everything"), None)
+    said = [*finding_lines(found), *point_lines(point, advice="")]
+    lines = "\n".join(f"{heading}: {sentence}" for heading, sentence in said)
     given = f"a prevalence of {percent(point.prevalence)}"
     where = given if point.prevalence_given else f"the {share(point.prevalence)} of positives in this file"
     whose = "units with positives" if point.per == "unit" else "positives"
-    verdict = (
+    verdict = useless or (
         f"Alarm when score ≥ {point.threshold!r}: at least {percent(point.tpr)} of the {whose} raise an alarm,"
         f" {percent(point.confidence)} sure, for {number(point.alarms_per_1000)} alarms per 1,000 samples"
         f" (at most {number(point.alarms_per_1000_at_most, up=True)}) at {where}"
     )
-    text = f"{name}, certified on {point.positives:,} positives and {point.negatives:,} negatives\n{lines}\n"
-    return Card(name, point.tpr, True, verdict, text, to_json(point.to_dict()))
+    text = f"{model.name}, certified on {point.positives:,} positives and {point.negatives:,} negatives\n{lines}\n"
+    content = to_json(point.to_dict() | {"findings": [one.to_dict() for one in found]})
+    return Card(model.name, point.tpr, True, useless is None, verdict, text, content)
 
 
 def _uncertified(model: Model, tpr: float, confidence: float, per: Per) -> Card:
     judged = model.sample.judged(per)
-    because = str(NotEnoughPositives(judged.trials, tpr, confidence))
+    because = model.refused or str(NotEnoughPositives(judged.trials, tpr, confidence))
     usual = float(empirical_thresholds(judged.scores, np.array([tpr]))[0])
     text = f"{model.name}: UNCERTIFIED\n{because}\nUsual threshold, which guarantees nothing: {usual!r}\n"
-    return Card(model.name, tpr, False, because, text, None)
+    return Card(model.name, tpr, False, False, because, text, None)

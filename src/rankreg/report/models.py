@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rankreg.metrics import Floats
-from rankreg.operating import paired
+from rankreg.operating import Finding, findings, paired
 from rankreg.operating.points import Sample
 from rankreg.scores import Scores
 
@@ -52,6 +52,16 @@ class Model:
             return Sample.of(self.labels, self.scores, self.units)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from error
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What to know before any number about these scores."""
+        return findings(self.labels, self.scores)
+
+    @property
+    def refused(self) -> str | None:
+        """Why no threshold of these scores should be certified; None if nothing speaks against it."""
+        return next((one.sentence for one in self.findings if one.refuses), None)
 
     @cached_property
     def positives(self) -> Floats:

@@ -54,7 +54,8 @@ class Counts(Record):
     """One model at each rank: the threshold as text, positives and negatives that reach it; by cell, FPR bounds.
 
     tied: 1 where other positives have the score of that rank too, or share units. caught: of what is ranked. rows:
-    of the positive rows, which are `positives` in number.
+    of the positive rows, which are `positives` in number. refused: whether the scores are such that no threshold of
+    theirs should be used.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Counts(Record):
     tied: list[int]
     low: list[float]
     high: list[float]
+    refused: bool
 
 
 def ranks_for(trials: Trials, stops: Stops) -> Ranks:
@@ -131,6 +133,7 @@ def counts_for(model: Model, ranks: Ranks, stops: Stops, per: Per = "row") -> Co
         tied=(tied | shares_units(judged.trials)).astype(int).tolist(),
         low=low.tolist(),
         high=high.tolist(),
+        refused=model.refused is not None,
     )
 
 

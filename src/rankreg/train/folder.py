@@ -105,7 +105,8 @@ def claim(folder: Path, config: TrainConfig, splits: Splits, *, progress: bool |
                 f"{folder} holds a run of an older rankreg, whose data.json does not say what the inputs were, so"
                 " it cannot be told whether they are the same: choose another folder"
             )
-        different = sorted(key for key in {*content, *held} if content.get(key) != held.get(key))
+        only_shown = set() if config.selection in ("fpr", "error") else {"tpr"}  # another one trains the same
+        different = sorted(key for key in {*content, *held} - only_shown if content.get(key) != held.get(key))
         if different:
             raise ValueError(
                 f"{folder} holds a run that differs in {', '.join(different)} ({name}): choose another folder"

@@ -6,6 +6,7 @@ from torch import nn
 
 from rankreg.datasets.splits import Samples
 from rankreg.distributed import World
+from rankreg.metrics import column_hint
 from rankreg.scores import Scores
 from rankreg.train.batches import as_tensor
 from rankreg.train.precision import autocast, resolve_precision
@@ -60,7 +61,8 @@ def check_model(model: nn.Module, samples: Samples, classes: int, device: torch.
         raise ValueError(f"the model cannot take the data, which are {kind}: {error}") from error
     wanted = (len(probe),) if classes == 2 else (len(probe), classes)
     if values.shape != wanted:
+        hint = column_hint(values.shape, "scores", "squeeze(1)") if classes == 2 else ""
         raise ValueError(
-            f"the model returned shape {values.shape} for {len(probe)} samples, needed is {wanted}:"
-            + (" one raw score each, e.g. squeeze(1)" if classes == 2 else " one logit per class")
+            f"the model returned shape {values.shape} for {len(probe)} samples, needed is {wanted},"
+            f" {'one raw score each' if classes == 2 else 'one logit per class'}{hint}"
         )

@@ -130,7 +130,7 @@ def next_steps(data: Data, out: Path, result: Result, tpr: float) -> list[str]:
 def fit_command(data: Own, config: Path, out: Path, tpr: float) -> str:
     """`rankreg fit` on the same parts with that config."""
     source = data.source
-    words = ["rankreg", "fit", str(source.path), "--config", str(config), "--out", str(out), "--tpr", f"{tpr:g}"]
+    words = ["rankreg", "fit", str(source.path), "--config", str(config), "--out", str(out), "--tpr", repr(tpr)]
     for option, value in {
         "--target": source.target,
         "--positive": source.positive,

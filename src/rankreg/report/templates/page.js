@@ -60,6 +60,9 @@ const rankreg = (() => {
       extra_alarms_per_1000: alarms - usualAlarms,
       shortfall_risk: ranks.risk[at.tpr],
       at_most_if_tied: counts.tied[usual] ? "at most " : "",
+      everything: counts.false[place] === negatives,
+      usual_everything: counts.false[usual] === negatives,
+      refused: counts.refused,
       same: counts.thresholds[place] === counts.thresholds[usual],
       needed: ranks.needed[cell],
       highest_tpr: ranks.highest[at.confidence],
@@ -113,6 +116,8 @@ const rankreg = (() => {
     const flags = values.map((now) => ({
       certified: now.certified, uncertified: !now.certified,
       same: now.same, another: !now.same,
+      everything: now.everything, usual_selective: !now.usual_everything, refused: now.refused,
+      useful: !now.everything && !now.refused,
       fixed, exploratory: !fixed,
       per_day: at.per_day !== null, no_per_day: at.per_day === null,
     }));
