@@ -83,14 +83,14 @@ def evaluate_scores(
         fpr=share_of(alarm, ~positive),
         alarms=share_of(alarm, np.ones_like(alarm)),
         precision=share_of(positive, alarm) if alarm.any() else None,
-        auc=auc_interval(positive, scores, confidence=confidence),
+        auc=auc_interval(positive, scores, confidence=confidence, units=codes),
         fpr_at_tpr={
             f"{100 * tpr:g}": fpr_at_tpr_interval(positive, scores, tpr=tpr, confidence=confidence, units=codes)
             for tpr in tprs
         },
         units=in_all,
         recall_of_units=None if caught is None or in_all is None else share_interval(caught, in_all, confidence),
-        findings=findings(positive, scores, threshold=threshold, confidence=confidence),
+        findings=findings(positive, scores, threshold=threshold, confidence=confidence, units=codes),
     )
 
 

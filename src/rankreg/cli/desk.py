@@ -89,7 +89,7 @@ def certify(
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
     rows = _read(file, desk.Columns(score, label, rule, group=group, unit=unit, separator=separator))
     labels = rows.labelled()
-    _refuse_useless(labels, rows.scores)
+    _refuse_useless(labels, rows.scores, rows.units)
     settings: dict[str, Any] = {
         "confidence": confidence,
         "prevalence": prevalence,
@@ -98,7 +98,7 @@ def certify(
     }
 
     def beware(point: Any) -> Any:
-        return operating.findings(labels, rows.scores, threshold=point.threshold)
+        return operating.findings(labels, rows.scores, threshold=point.threshold, units=rows.units)
 
     if rows.groups is not None:
         by_group = operating.certify_groups(
@@ -175,7 +175,7 @@ def compare(
     findings = [
         replace(one, sentence=f"{name}: {one.sentence}")
         for name, scores in zip(names, (scores_a, scores_b), strict=True)
-        for one in operating.findings(labels, scores)
+        for one in operating.findings(labels, scores, units=first.units)
     ]
     _show(found, as_json, desk.comparison_lines(found, names), first, findings=findings)
 
@@ -261,18 +261,18 @@ def recertify(
         units=rows.units,
         per=whose,
     )
-    findings = operating.findings(rows.labelled(), rows.scores, threshold=deployed)
+    findings = operating.findings(rows.labelled(), rows.scores, threshold=deployed, units=rows.units)
     refused = next((one.sentence for one in findings if one.refuses), None)
     if refused is not None:
         found = replace(found, point=None, uncertified_because=refused)
     _show(found, as_json, desk.recertification_lines(found), rows, findings=findings)
 
 
-def _refuse_useless(labels: Any, scores: Any) -> None:
+def _refuse_useless(labels: Any, scores: Any, units: Any) -> None:
     """Scores of which no threshold should be certified are an error, not a result."""
     from rankreg import operating
 
-    for one in operating.findings(labels, scores):
+    for one in operating.findings(labels, scores, units=units):
         if one.refuses:
             raise ValueError(f"not certified. {one.sentence}")
 

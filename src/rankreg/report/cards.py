@@ -66,7 +66,7 @@ def cards(
 
 
 def _certified(model: Model, point: OperatingPoint) -> Card:
-    found = findings(model.labels, model.scores, threshold=point.threshold)
+    found = findings(model.labels, model.scores, threshold=point.threshold, units=model.units)
     useless = next((one.sentence for one in found if one.name == "alarms-on-everything"), None)
     said = [*finding_lines(found), *point_lines(point, advice="")]
     lines = "\n".join(f"{heading}: {sentence}" for heading, sentence in said)

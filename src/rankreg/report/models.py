@@ -56,7 +56,7 @@ class Model:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What to know before any number about these scores."""
-        return findings(self.labels, self.scores)
+        return findings(self.labels, self.scores, units=self.units)
 
     @property
     def refused(self) -> str | None:
