@@ -57,7 +57,7 @@ def area(model: Model, confidence: float) -> Interval:
     """The AUC with DeLong's interval; with a single sample of a class nothing is known of its spread."""
     if min(len(model.positives), len(model.negatives)) < 2:
         return Interval(auc(model.labels, model.scores), 0.0, 1.0, confidence)
-    return auc_interval(model.labels, model.scores, confidence=confidence)
+    return auc_interval(model.labels, model.scores, confidence=confidence, units=model.units)
 
 
 def listed(model: Model, targets: Sequence[float], confidence: float) -> list[Interval]:
