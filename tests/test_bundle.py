@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -280,25 +281,29 @@ with _unfinished_folder(Path(sys.argv[1])) as held:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders have no locks there")
 def test_what_a_kill_left_is_removed_by_the_next_save_but_nothing_of_a_live_process(saved: Path) -> None:
-    left = saved.parent / ".bundle-abc.unfinished"
-    left.mkdir()
-    (left / "model.safetensors").write_bytes(b"half")
+    left, new = (saved.parent / f".bundle-{name}.unfinished" for name in ("abc", "new"))
+    for folder in (left, new):
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(b"half")
+    os.utime(left, (0, 0))
     (saved.parent / ".bundle.before").mkdir()
     (saved.parent / ".bundlebin-x.unfinished").mkdir()  # of another bundle
+    os.utime(saved.parent / ".bundlebin-x.unfinished", (0, 0))
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, saved], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout is not None
         held = other.stdout.readline().strip()
+        os.utime(saved.parent / held, (0, 0))
         save_bundle(saved, build_model(contents()["model"]), **contents(name="newer"))
         names = {path.name for path in saved.parent.iterdir()}
-        assert names == {"bundle", ".bundlebin-x.unfinished", held}
+        assert names == {"bundle", ".bundlebin-x.unfinished", new.name, held}
         assert (saved.parent / held / "model.safetensors").exists()
         other.communicate("")
     assert other.returncode == 9
     assert (saved.parent / held).exists()  # as after a kill
     save_bundle(saved, build_model(contents()["model"]), **contents(name="newest"))
-    assert {path.name for path in saved.parent.iterdir()} == {"bundle", ".bundlebin-x.unfinished"}
+    assert {path.name for path in saved.parent.iterdir()} == {"bundle", ".bundlebin-x.unfinished", new.name}
     assert load_bundle(saved).card.name == "newest"
 
 

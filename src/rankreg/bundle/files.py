@@ -7,8 +7,9 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -30,6 +31,7 @@ if sys.platform != "win32":
 
 CARD = "bundle.json"
 WEIGHTS = "model.safetensors"
+NEW = 60  # seconds
 LARGEST_NUMBER, LARGEST_NAME = 8, 1000  # bytes of one weight, and of the name and shape of an array of them
 INNER = "bundle"  # the folder that `rankreg fit` puts it into
 
@@ -77,43 +79,37 @@ def _save(folder: Path, unfinished: Path, packed: bytes, content: dict[str, Any]
 def _unfinished_folder(folder: Path) -> Iterator[Path]:
     """A folder beside it to write into, removed in the end unless it was renamed; what kills left goes first.
 
-    Whoever writes into such a folder holds a lock on it, which the system takes back when the process ends. The
-    lock on the folder around keeps others from cleaning up between the making of a folder and its lock.
+    Whoever writes into such a folder holds a lock on it, which the system takes back when the process ends. One
+    that is new may not have its lock yet.
     """
     start, end = f".{folder.name}-", ".unfinished"
-    around = _lock(folder.parent, wait=True)
-    try:
-        for left in folder.parent.glob(f"{glob.escape(start)}*{end}") if around is not None else ():
-            abandoned = _lock(left)
-            if abandoned is not None:
+    for left in folder.parent.glob(f"{glob.escape(start)}*{end}"):
+        with _lock(left) as held:
+            if held and left.stat().st_mtime < time.time() - NEW:
                 shutil.rmtree(left, ignore_errors=True)
-                os.close(abandoned)
-        unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=start, suffix=end))
-        held = _lock(unfinished)
-    finally:
-        if around is not None:
-            os.close(around)
-    try:
-        yield unfinished
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        if held is not None:
-            os.close(held)
+    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=start, suffix=end))
+    with _lock(unfinished):
+        try:
+            yield unfinished
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _lock(folder: Path, *, wait: bool = False) -> int | None:
-    """A lock on the folder, open until closed; None if another process has it, or where folders have no locks."""
+@contextmanager
+def _lock(folder: Path) -> Iterator[bool]:
+    """Whether this process holds the folder: not if another does, nor where folders have no locks."""
     if sys.platform == "win32":
-        return None
-    number = -1
-    try:
-        number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        fcntl.flock(number, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        if number >= 0:
-            os.close(number)
-        return None
-    return number
+        yield False
+        return
+    with ExitStack() as opened:
+        try:
+            number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            opened.callback(os.close, number)
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = True
+        except OSError:
+            held = False
+        yield held
 
 
 def load_bundle(folder: Path | str) -> Bundle:

@@ -198,7 +198,9 @@ def evaluate(
 def predict(
     bundle: BundleFolder,
     data: Data,
-    out: Annotated[Path, typer.Option(help="CSV file to write: id, score, alarm, problem.", show_default=False)],
+    out: Annotated[
+        Path, typer.Option(help="CSV file or pipe to write: id, score, alarm, problem.", show_default=False)
+    ],
 ) -> None:
     """Score new data, row by row or image by image, whatever their number.
 

@@ -45,7 +45,7 @@ def report(
     image: Annotated[str | None, typer.Option(help="Column with the file name of each sample's image.")] = None,
     images: Annotated[
         Path | None,
-        typer.Option(help="Folder of the images; without --image they are named by --id, any ending."),
+        typer.Option(help="Folder with all images; without --image they are named by --id, any ending."),
     ] = None,
     show: Annotated[
         list[str] | None, typer.Option(help="Column to show beside the hardest samples; may be repeated.")

@@ -45,7 +45,7 @@ def image_size(size: int | Sequence[int]) -> Size:
 
 
 def read_image(source: Path | bytes, size: Size) -> Pixels:
-    """One image, upright by its EXIF note, in RGB, squeezed to (height, width); ValueError if it cannot be read."""
+    """One image as `read_rgb` reads it, squeezed to (height, width); ValueError if it cannot be read."""
     height, width = size
     upright = read_rgb(io.BytesIO(source) if isinstance(source, bytes) else source, 2 * max(size))
     if upright.size != (width, height):
