@@ -134,7 +134,8 @@ def sufficient_share(source: Source, fitted: Fitted) -> float | None:
     """
     threshold, parts = fitted.threshold, fitted.bundle.card.parts
     held = sum(part["positives"] for part in parts.values())
-    for share in _shares_from((threshold.positives_needed or 1) / held):
+    least = max((threshold.positives_needed or 1) / held, source.calibration + 0.01)  # the share in use did not do
+    for share in _shares_from(least):
         try:
             part = load_source(replace(source, calibration=share), fitted.folder / "decoded")["calibration"]
         except ValueError:  # groups so large that the parts cannot have these shares
