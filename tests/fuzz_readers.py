@@ -38,6 +38,7 @@ from rankreg.datasets._cifar_files import read_cifar
 from rankreg.datasets.ham10000 import _read_npz, _read_official
 from rankreg.datasets.images import read_image
 from rankreg.estimator import RankRegClassifier
+from rankreg.labels import LabelRule
 from rankreg.models import build_model
 from rankreg.operating import certify
 from rankreg.predict import read_chunks
@@ -171,7 +172,7 @@ def readers(home: Path) -> dict[str, Reader]:
             for attempt in (
                 lambda: load("table", folder / name, **columns),
                 lambda: list(read_chunks(folder / name, card)),
-                lambda: list(read_chunks(folder / name, card, labelled=True)),
+                lambda: list(read_chunks(folder / name, card, labels=LabelRule("1"))),
             ):
                 try:
                     attempt()

@@ -35,9 +35,10 @@ def table(tmp_path: Path) -> pd.DataFrame:
 
 
 def result_of(out: str) -> dict[str, object]:
-    """What a command found, without how it read the labels."""
+    """What a command found, without how it read the labels; nothing was wrong with the scores."""
     found: dict[str, object] = json.loads(out)
     assert found.pop("labels")
+    assert found.pop("findings") == []
     return found
 
 
@@ -126,7 +127,8 @@ def test_the_cheapest_threshold(run: Run, table: pd.DataFrame) -> None:
 
 
 def test_compare_matches_by_id(run: Run, table: pd.DataFrame) -> None:
-    other = table.assign(other=np.random.default_rng(24).standard_normal(2000)).sample(frac=1, random_state=1)
+    noise = np.random.default_rng(24).standard_normal(2000)
+    other = table.assign(other=noise + table["truth"]).sample(frac=1, random_state=1)
     other.to_csv("other.csv", index=False)
     arguments = ("compare", "scores.csv", "other.csv", *COLUMNS, "--score-b", "other", "--tpr", "0.9")
     _, out, _ = run(*arguments, "--id", "sample no", "--json")

@@ -126,6 +126,7 @@ def sufficient_share(source: Source, fitted: Fitted, least: float) -> float | No
     least: where to begin. Copies and groups stay together, so a share of the samples need not bring that share of
     the positives.
     """
+    least = max(least, source.calibration + 0.01)  # the share in use did not do
     for share in _shares_from(least):
         try:
             part = load_source(replace(source, calibration=share), fitted.folder / "decoded")["calibration"]

@@ -15,9 +15,9 @@ from scipy import special
 from rankreg.metrics import Bools, Floats
 from rankreg.operating._records import Interval, check_confidence
 from rankreg.operating.points import Sample
+from rankreg.operating.units import unit_codes
 
 Components = NDArray[np.float64]
-Codes = NDArray[np.int64]
 TINY = 1e-12  # no sample knows an area better than so many trials
 
 
@@ -60,11 +60,12 @@ def auc_interval(
     """
     check_confidence(confidence)
     sample = Sample.of(y_true, y_score)
-    codes = _codes(units, len(sample.scores))
+    count = len(sample.scores)
+    codes = np.arange(count) if units is None else unit_codes(units, count)
     parts = components(sample.positives, sample.negatives)
     area = float(parts[0].mean())
     own = codes[sample.positive], codes[~sample.positive]
-    sums = [np.bincount(place, values - area) for place, values in zip(own, parts, strict=True)]
+    sums = [np.asarray(np.bincount(place, values - area), float) for place, values in zip(own, parts, strict=True)]
     spreads = [Spread.of(one, np.bincount(place)) for one, place in zip(sums, own, strict=True)]
     both = min(map(len, sums))
     covariance = float(sums[0][:both] @ sums[1][:both]) / (len(parts[0]) * len(parts[1]))
@@ -114,16 +115,6 @@ def bounds(
         for s in (-1, 1)
     ]
     return np.where(area > 0, np.minimum(ends[0], area), 0.0), np.where(area < 1, np.maximum(ends[1], area), 1.0)
-
-
-def _codes(units: ArrayLike | None, samples: int) -> Codes:
-    """A number for the unit of each sample; without units each sample is its own."""
-    if units is None:
-        return np.arange(samples)
-    given = np.asarray(units)
-    if given.shape != (samples,):
-        raise ValueError(f"expected one unit per sample, shape {(samples,)}, got {given.shape}")
-    return np.unique(given, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def aucs(positive: Bools, columns: list[Floats], units: NDArray[np.int64] | None = None) -> Auc:

@@ -38,8 +38,8 @@ def findings(
 
     - "reversed": positives score lower than negatives; the whole interval of the AUC lies below one half.
     - "below-chance": the AUC is below one half, but its interval is not.
-    - "two-values": the scores are hard predictions, between which no threshold can be chosen.
     - "alarms-on-everything": every negative reaches the threshold.
+    - "two-values": the scores are hard predictions, between which no threshold can be chosen.
 
     Args:
         y_true: labels, 1 for the critical class.
@@ -49,20 +49,11 @@ def findings(
         units: one value per sample, as for `auc_interval`.
 
     >>> [found.name for found in findings([0, 0, 1, 1], [0, 0, 1, 0], threshold=0)]
-    ['two-values', 'alarms-on-everything']
+    ['alarms-on-everything', 'two-values']
     """
     sample = Sample.of(y_true, y_score)
     found = _about_the_order(sample, confidence, units)
     low, high = sample.scores.min(), sample.scores.max()
-    if np.all((sample.scores == low) | (sample.scores == high)):
-        found.append(
-            Finding(
-                "two-values",
-                f"The scores have only two values, {low:g} and {high:g}: they are predictions, not scores, and"
-                " leave no threshold to choose. Pass what the model computes before it decides, e.g."
-                " predict_proba(X)[:, 1] or decision_function(X)",
-            )
-        )
     if threshold is not None and sample.negatives.min() >= threshold:
         whom = "sample" if low >= threshold else "negative"
         found.append(
@@ -70,6 +61,15 @@ def findings(
                 "alarms-on-everything",
                 f"Alarms on every {whom}: all {len(sample.negatives):,} negatives reach {threshold:.6g}."
                 " It keeps its recall by telling nothing apart: use a lower TPR or a better model",
+            )
+        )
+    if np.all((sample.scores == low) | (sample.scores == high)):
+        found.append(
+            Finding(
+                "two-values",
+                f"The scores have only two values, {low:g} and {high:g}: they are predictions, not scores, and"
+                " leave no threshold to choose. Pass what the model computes before it decides, e.g."
+                " predict_proba(X)[:, 1] or decision_function(X)",
             )
         )
     return tuple(found)
