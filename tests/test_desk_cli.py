@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rankreg.operating import certify, compare, monitor
+from rankreg.operating import certify, compare, monitor, recertify
 from tests.conftest import Run
 
 
@@ -271,3 +271,109 @@ def test_commands_start_without_what_they_do_not_need(
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("loaded []\n")
+
+
+@pytest.fixture
+def patients(tmp_path: Path) -> pd.DataFrame:
+    """Four hundred patients, half of them positive, with five rows each, in patients.csv."""
+    generator = np.random.default_rng(31)
+    patient = np.repeat(np.arange(400), 5)
+    labels = patient % 2
+    scores = generator.standard_normal(400)[patient] + generator.standard_normal(2000) + 3 * labels
+    frame = pd.DataFrame({"truth": labels, "model output": scores, "patient": [f"{n:04d}" for n in patient]})
+    frame = frame.assign(when=np.arange(2000)).sample(frac=1, random_state=0)
+    frame.to_csv(tmp_path / "patients.csv", index=False)
+    return frame
+
+
+def test_every_command_takes_units(run: Run, patients: pd.DataFrame) -> None:
+    truth, scores, units = patients["truth"], patients["model output"], patients["patient"]
+    asked = (*COLUMNS, "--unit", "patient", "--tpr", "0.9", "--json")
+    for per in ("row", "unit"):
+        _, out, _ = run("certify", "patients.csv", *asked, "--per", per)
+        assert result_of(out) == certify(truth, scores, tpr=0.9, units=units, per=per).to_dict()
+        Path("point.json").write_text(out)
+        _, out, _ = run("recertify", "patients.csv", *asked, "--point", "point.json")
+        threshold = json.loads(Path("point.json").read_text())["threshold"]
+        assert (
+            result_of(out) == recertify(truth, scores, threshold=threshold, tpr=0.9, units=units, per=per).to_dict()
+        )
+        _, out, _ = run("monitor", "patients.csv", *asked, "--point", "point.json", "--time", "when")
+        confirmed = patients[truth == 1].sort_values("when")
+        watch = monitor(
+            confirmed["model output"], threshold=threshold, tpr=0.9, units=confirmed["patient"], per=per
+        )
+        assert result_of(out) == watch.to_dict()
+    other = np.random.default_rng(32).permutation(scores)
+    patients.assign(other=other).to_csv("both.csv", index=False)
+    _, out, _ = run("compare", "both.csv", "both.csv", *asked, "--score-b", "other")
+    assert result_of(out) == compare(truth, scores, other, tpr=0.9, units=units).to_dict()
+
+
+def test_groups_and_units_combine(run: Run, patients: pd.DataFrame) -> None:
+    patients.assign(site=patients["patient"].str[-1] < "5").to_csv("sites.csv", index=False)
+    arguments = ("certify", "sites.csv", *COLUMNS, "--group", "site", "--unit", "patient", "--tpr", "0.9")
+    found = json.loads(run(*arguments, "--json")[1])
+    assert {name: point["units"] for name, point in found["points"].items()} == {"False": 120, "True": 80}
+    assert " units " in run(*arguments)[1]
+
+
+def test_every_promise_of_recall_names_its_assumption_once(run: Run, patients: pd.DataFrame) -> None:
+    def said(*arguments: str) -> str:
+        status, out, _ = run(*arguments)
+        assert status == 0
+        assert out.count("This holds if new positives come like these") == 1
+        return " ".join(out.split())
+
+    deployed = ("--threshold", "0.5", "--tpr", "0.9")
+    for command, more in (
+        ("certify", ("--tpr", "0.9")),
+        ("certify", ("--tpr", "0.9", "--tpr", "0.8")),
+        ("recertify", deployed),
+        ("recertify", ("--threshold", "0.5", "--tpr", "0.999")),  # too few to certify
+        ("monitor", deployed),
+    ):
+        arguments = (command, "patients.csv", *COLUMNS, *more)
+        assert "the 1,000 positives are independent of each other" in said(*arguments)
+        assert "the 200 units are independent of each other" in said(*arguments, "--unit", "patient")
+        if len(more) < 4 or command != "certify":
+            by_unit = said(*arguments, "--unit", "patient", "--per", "unit")
+            assert "the 200 units are independent of each other" in by_unit
+
+
+def test_a_recall_of_units_needs_their_column(run: Run, patients: pd.DataFrame) -> None:
+    arguments = ("certify", "patients.csv", *COLUMNS, "--tpr", "0.9", "--per", "unit", "--json")
+    status, out, error = run(*arguments)
+    assert (status, out, "name their column with --unit" in error) == (2, "", True)
+    Path("point.json").write_text(run(*arguments, "--unit", "patient")[1])
+    for command in ("monitor", "recertify"):
+        status, out, error = run(command, "patients.csv", *COLUMNS, "--point", "point.json")
+        assert (status, out, "name their column with --unit" in error) == (2, "", True)
+    status, _, error = run("certify", "patients.csv", *COLUMNS, "--unit", "truth")
+    assert (status, "cannot name the units" in error) == (2, True)
+    status, _, error = run("certify", "patients.csv", *COLUMNS, "--unit", "patients")
+    assert (status, "did you mean 'patient'?" in error) == (2, True)
+
+
+def test_too_few_units_say_how_many_it_takes(run: Run, patients: pd.DataFrame) -> None:
+    status, out, error = run("certify", "patients.csv", *COLUMNS, "--unit", "patient", "--tpr", "0.99")
+    assert (status, out) == (2, "")
+    assert "200 units with 1000 positives are too few" in error
+    assert "299 units like these (99 more) are needed" in error
+
+
+def test_points_written_before_there_were_units_are_still_read(run: Run, patients: pd.DataFrame) -> None:
+    point = json.loads(run("certify", "patients.csv", *COLUMNS, "--tpr", "0.9", "--json")[1])
+    old = {name: value for name, value in point.items() if name not in ("units", "per")}
+    for content, status in ((old, 0), (point | {"per": "patient"}, 2)):
+        Path("point.json").write_text(json.dumps(content))
+        assert run("monitor", "patients.csv", *COLUMNS, "--point", "point.json")[0] == status
+
+
+def test_a_file_compared_with_itself_shows_no_difference(run: Run, patients: pd.DataFrame) -> None:
+    _, out, _ = run("compare", "patients.csv", "patients.csv", *COLUMNS, "--json")
+    found = json.loads(out)
+    for measure in ("fpr", "auc"):
+        assert [found[measure][name] for name in ("difference", "low", "high", "p_value")] == [0, 0, 0, 1]
+    _, out, _ = run("compare", "patients.csv", "patients.csv", *COLUMNS)
+    assert out.count("a and b are equal") == 2

@@ -87,6 +87,12 @@ def test_the_spread_of_the_auc_over_units_is_that_of_leaving_one_out() -> None:
     np.testing.assert_allclose(found.covariance, jackknife, rtol=0.05)
 
 
+def test_one_unit_has_no_spread() -> None:
+    labels, scores, _ = clustered(4, 3)
+    with pytest.raises(ValueError, match="at least two"):
+        compare(labels, scores, scores[::-1], tpr=0.5, units=np.zeros(12))
+
+
 def test_the_interval_of_the_fpr_takes_both_bounds_over_units() -> None:
     labels, scores, units = clustered(400, 5)
     found = fpr_at_tpr_interval(labels, scores, tpr=0.9, confidence=0.9, units=units)

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from rankreg.operating import UnitSizes, certified_rank, compare, monitor
+from rankreg.operating import UnitSizes, certified_rank, compare, monitor, positives_needed
 from rankreg.operating.exact import upper_bound_anywhere
 from rankreg.operating.monitoring import log_evidence
 
@@ -41,15 +41,29 @@ def falls_short(
     return float(np.mean(recall(thresholds) < tpr - 1e-12))
 
 
-COPIES = [(100, 5, 0.95, 0.30), (250, 5, 0.95, 0.30), (160, 10, 0.98, 0.5), (400, 10, 0.98, 0.5)]
-
-
-@pytest.mark.parametrize(("originals", "times", "tpr", "before"), COPIES)
-def test_copies_do_not_break_the_promise(originals: int, times: int, tpr: float, before: float) -> None:
-    sizes = np.full(originals, times)
-    scores = normal_scores(sizes, 1.0, np.random.default_rng(1))
-    assert falls_short(scores, certified_rank(UnitSizes.of(sizes), tpr, 0.95), tpr) <= allowed(0.05)
-    assert falls_short(scores, certified_rank(originals * times, tpr, 0.95), tpr) > 0.8 * before  # rows did
+@pytest.mark.parametrize(
+    ("units", "rows", "correlation", "tpr", "before"),
+    [
+        (24, 5, 1.0, 0.95, 0.29),  # copies
+        (100, 5, 1.0, 0.95, 0.26),
+        (15, 10, 1.0, 0.98, 0.74),
+        (160, 10, 1.0, 0.98, 0.37),
+        (10, 10, 0.5, 0.95, 0.16),  # patients
+        (10, 10, 0.9, 0.95, 0.40),
+        (100, 10, 0.9, 0.95, 0.27),
+    ],
+)
+def test_copies_and_patients_do_not_break_the_promise(
+    units: int, rows: int, correlation: float, tpr: float, before: float
+) -> None:
+    """Too few units certify nothing; enough of them keep the promise. Rows taken as independent broke it."""
+    sizes = np.full(units, rows)
+    scores = normal_scores(sizes, correlation, np.random.default_rng(1))
+    as_rows = falls_short(scores, certified_rank(units * rows, tpr, 0.95), tpr)
+    assert as_rows == pytest.approx(before, abs=0.05)
+    rank = certified_rank(UnitSizes.of(sizes), tpr, 0.95)
+    assert (rank > 0) == (units >= positives_needed(tpr, 0.95))
+    assert not rank or falls_short(scores, rank, tpr) <= allowed(0.05)
 
 
 SHAPES: dict[str, NDArray[np.int64]] = {
@@ -173,7 +187,7 @@ def test_the_monitor_allows_for_difficulty_that_goes_with_size(harder: str) -> N
 
 
 def test_looking_while_the_rows_of_units_are_still_coming_in_is_safe_in_simulation() -> None:
-    """Fifty units of six rows that arrive in any order, and a look after every tenth row."""
+    """Fifty units of six rows that arrive in any order, and a look after every thirtieth row."""
     generator, alarms = np.random.default_rng(11), 0
     threshold = float(stats.norm.ppf(0.05))
     for _ in range(DRAWS):
@@ -181,7 +195,7 @@ def test_looking_while_the_rows_of_units_are_still_coming_in_is_safe_in_simulati
         scores = np.sqrt(0.7) * generator.standard_normal(50)[units] + np.sqrt(0.3) * generator.standard_normal(300)
         alarms += any(
             monitor(scores[:seen], threshold=threshold, tpr=0.95, units=units[:seen]).alarm_at is not None
-            for seen in range(10, 301, 10)
+            for seen in range(30, 301, 30)
         )
     assert alarms / DRAWS <= allowed(0.05)
 

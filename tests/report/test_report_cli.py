@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from rankreg.operating import certify
+from rankreg.operating import Per, certify
 from tests.conftest import Run
 
 COLUMNS = ("--label", "truth", "--out", "report.html")
@@ -177,3 +177,16 @@ def test_the_command_starts_without_what_it_does_not_need(
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("loaded []\n")
+
+
+@pytest.mark.parametrize("per", ["row", "unit"])
+def test_the_promise_over_units_and_its_threshold(run: Run, table: pd.DataFrame, per: Per) -> None:
+    table.assign(patient=np.arange(1000) // 3).to_csv("patients.csv", index=False)
+    arguments = ("patients.csv", *COLUMNS, "--score", "old one", "--unit", "patient", "--per", per, "--tpr", "0.8")
+    assert run(*arguments)[0] == 0
+    page = " ".join(Path("report.html").read_text(encoding="utf-8").split())
+    point = certify(table["truth"], table["old one"], tpr=0.8, units=np.arange(1000) // 3, per=per)
+    assert f"score ≥ {point.threshold!r}" in page
+    assert f"the {point.units} units are independent of each other" in page
+    status, _, error = run("patients.csv", *COLUMNS, "--score", "old one", "--per", "unit")
+    assert (status, "name their column with --unit" in error) == (2, True)

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from rankreg.metrics import threshold_at_tpr
-from rankreg.operating import NotEnoughPositives, certify, certify_targets, fpr_at_tpr_interval, lower_bound
+from rankreg.operating import (
+    NotEnoughPositives,
+    Per,
+    certify,
+    certify_targets,
+    fpr_at_tpr_interval,
+    lower_bound,
+)
 from rankreg.report.curves import GRID, band
 from rankreg.report.models import Model
 from rankreg.report.stops import Stops
@@ -124,3 +131,48 @@ def test_the_band_is_the_interval_at_every_tpr(positives: int, negatives: int, t
     for place, tpr in enumerate(tprs):
         one = fpr_at_tpr_interval(model.labels, model.scores, tpr=float(tpr), confidence=0.9)
         assert (found.fpr[place], found.low[place], found.high[place]) == (one.estimate, one.low, one.high)
+
+
+def with_units(mixed: bool) -> Model:
+    """Two hundred positive and as many negative units of one to seven rows, or half as many with both."""
+    generator = np.random.default_rng(41)
+    sizes = generator.integers(1, 8, 400)
+    units = np.repeat(np.arange(400), sizes)
+    labels = units % 2
+    scores = generator.standard_normal(400)[units] + generator.standard_normal(len(units)) + 3 * labels
+    return Model("a", labels, scores, units=units // 2 if mixed else units)
+
+
+@pytest.mark.parametrize("per", ["row", "unit"])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_with_units_the_sliders_are_what_certify_returns_too(per: Per, mixed: bool) -> None:
+    model = with_units(mixed)
+    stops = Stops.around([0.9], 0.95, 0.01, coarse=True)
+    ranks = ranks_for(model.sample.judged(per).trials, stops)
+    counts = counts_for(model, ranks, stops, per)
+    assert len(stops.tprs) * len(stops.confidences) < 200
+    shared = [name for name in SHARED if per == "row" or "_at_least" not in name]
+    for tpr, sure in [(0.9, 0.95), (0.95, 0.8), (0.5, 0.999), (0.998, 0.99)]:
+        setting = Setting(stops.tprs.index(tpr), stops.confidences.index(sure), stops.fixed_prevalence)
+        found = values_at(ranks, counts, len(model.negatives), stops, setting)
+        try:
+            point = certify(
+                model.labels, model.scores, tpr=tpr, confidence=sure, prevalence=0.01, units=model.units, per=per
+            )
+        except NotEnoughPositives as error:
+            if (found["certified"], found["needed"]) != (False, error.needed):
+                raise AssertionError(setting) from error
+            continue
+        assert {name: found[name] for name in shared} == pytest.approx(
+            {name: point.to_dict()[name] for name in shared}, rel=1e-9
+        )
+        assert (found["certified"], found["threshold"]) == (True, repr(point.threshold))
+
+
+def test_with_units_the_band_is_the_interval() -> None:
+    model = with_units(mixed=False)
+    tprs = GRID[::50]
+    found = band(model, tprs, 0.9)
+    for place, tpr in enumerate(tprs):
+        one = fpr_at_tpr_interval(model.labels, model.scores, tpr=float(tpr), confidence=0.9, units=model.units)
+        assert (found.low[place], found.high[place]) == pytest.approx((one.low, one.high), rel=1e-9)

@@ -54,6 +54,8 @@ def aucs(positive: Bools, columns: list[Floats], units: NDArray[np.int64] | None
     apart[:, ~positive] = (of_negatives - areas[:, None]) / counts[1]
     together = np.array([np.bincount(units, row) for row in apart])  # both classes of a unit: with their covariance
     number = together.shape[1]
+    if number < 2:
+        raise ValueError("all rows are of one unit: the spread between units needs at least two")
     return Auc(areas, number / (number - 1) * together @ together.T)
 
 

@@ -15,7 +15,7 @@ from rankreg.operating._records import check_confidence, check_share, check_targ
 from rankreg.operating.units import UnitSizes
 
 Trials = int | UnitSizes
-PER_DECADE = 20
+PER_DECADE = 50
 ROUNDING = 1 + 1e-9  # 1 - 0.9 is 0.09999999999999998, yet one positive does certify a TPR of 10 % at 90 %
 
 
@@ -139,7 +139,7 @@ def lower_bound(successes: int, trials: Trials, confidence: float) -> float:
 def upper_bound_anywhere(successes: int, trials: Trials, confidence: float) -> float:
     """The same upper bound for a threshold that was chosen by looking at these very rows.
 
-    It is proved at fixed shares, twenty to the decade, all at once; between two of them the higher one holds.
+    It is proved at fixed shares, fifty to the decade, all at once; between two of them the higher one holds.
     """
     levels = proved_shares(trials)
     bound = upper_bound(successes, trials, 1 - (1 - confidence) / len(levels))

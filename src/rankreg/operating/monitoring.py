@@ -118,9 +118,7 @@ def _by_unit(missed: NDArray[np.bool_], units: ArrayLike | None) -> tuple[NDArra
     if units is None:
         return missed.astype(np.float64), np.ones(len(missed))
     codes = unit_codes(units, len(missed))
-    order = np.argsort(np.unique(codes, return_index=True)[1])
-    below = np.bincount(codes, missed).astype(np.float64)
-    return below[order], np.bincount(codes)[order].astype(np.float64)
+    return np.bincount(codes, missed).astype(np.float64), np.bincount(codes).astype(np.float64)
 
 
 def log_evidence(

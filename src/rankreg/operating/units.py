@@ -156,7 +156,10 @@ def _times(rate: Reals, count: Reals) -> Reals:
 
 
 def unit_codes(units: ArrayLike, rows: int) -> NDArray[np.int64]:
-    """A number for each row's unit; names, numbers or any hashable values will do, but none may be missing."""
+    """A number for each row's unit, from 0 on in the order of the units' first rows.
+
+    Names, numbers or any hashable values will do, but none may be missing.
+    """
     values = np.asarray(units)
     if values.shape != (rows,):
         raise ValueError(f"expected one unit per sample, shape ({rows},), got {values.shape}")
@@ -166,7 +169,8 @@ def unit_codes(units: ArrayLike, rows: int) -> NDArray[np.int64]:
         codes = np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
     else:
         missing = np.flatnonzero(values != values).tolist()
-        codes = np.unique(values, return_inverse=True)[1].astype(np.int64)
+        _, first, place = np.unique(values, return_index=True, return_inverse=True)
+        codes = np.argsort(np.argsort(first)).astype(np.int64)[place]
     if missing:
         raise ValueError(f"{len(missing)} samples have no unit, first in row {missing[0] + 1}: give each its own")
     return codes
