@@ -1,6 +1,7 @@
 # ruff: noqa: N803, N806 - scikit-learn's name for the data is X
 """Both scikit-learn classifiers with groups: on one side of a cut, and units of the certificate."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 
 from rankreg.bundle import load_bundle
+from rankreg.bundle.card import digest
 from rankreg.estimator import RankRegClassifier
 from rankreg.estimator.fitting import fit_network
 from rankreg.operating import NotEnoughPositives, certify
@@ -158,6 +160,24 @@ def test_the_networks_classifier_is_certified_over_groups_and_remembers_it(per: 
     again = RankRegClassifier.load(tmp_path / "model")
     assert again.certificate_ == point
     assert again.get_params()["per"] == per
+
+
+def test_a_classifier_saved_before_there_were_units_is_still_read(tmp_path: Path) -> None:
+    X, y, _ = patients()
+    model = RankRegClassifier(target_tpr=0.7, **QUICK).fit(X, y)
+    card = model.save(tmp_path / "model") / "bundle.json"
+    content = json.loads(card.read_text())
+    for place, keys in (
+        (content["threshold"], ("units", "per", "units_needed")),
+        (content["threshold"]["certificate"], ("units", "per")),
+        (content["training"]["estimator"], ("per", "keep_copies_together")),
+    ):
+        for key in keys:
+            del place[key]
+    card.write_text(json.dumps(content | {"sha256": digest(content)}))
+    again = RankRegClassifier.load(tmp_path / "model")
+    assert again.certificate_ == model.certificate_
+    assert (again.per, again.keep_copies_together) == ("row", True)
 
 
 def test_equal_rows_are_one_unit_of_the_networks_classifier() -> None:

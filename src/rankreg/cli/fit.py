@@ -78,7 +78,9 @@ def fit(
     categorical: Annotated[list[str] | None, _table("Column of numbers that are names; may be repeated.")] = None,
     id_column: Annotated[str | None, _table("Column that names the rows.", "--id")] = None,
     no_header: Annotated[bool, _table("No header line: columns are 0, 1, 2, …", "--no-header")] = False,
-    split_copies: Annotated[bool, _table("Let equal rows go to different parts.", "--split-copies")] = False,
+    split_copies: Annotated[
+        bool, _table("Equal rows are chance, not copies: they are independent.", "--split-copies")
+    ] = False,
     size: Annotated[int | None, _images("Side in pixels (default: 64).")] = None,
     groups: Annotated[Path | None, _images(GROUPS_HELP)] = None,
 ) -> None:

@@ -72,7 +72,7 @@ def tune(
     id_column: Annotated[str | None, _option(TABLES, "Column that names the rows.", "--id")] = None,
     no_header: Annotated[bool, _option(TABLES, "No header line: columns are 0, 1, 2, …", "--no-header")] = False,
     split_copies: Annotated[
-        bool, _option(TABLES, "Let equal rows go to different parts.", "--split-copies")
+        bool, _option(TABLES, "Equal rows are chance, not copies: they are independent.", "--split-copies")
     ] = False,
     size: Annotated[int | None, _option(IMAGES, "Side in pixels (default: 64).")] = None,
     groups: Annotated[Path | None, _option(IMAGES, GROUPS_HELP)] = None,
