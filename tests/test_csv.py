@@ -1,13 +1,18 @@
 """CSV files before pandas sees them: fields, names and lines are counted, and nothing else changes."""
 
+import csv
 import gzip
+import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rankreg import _csv
 from rankreg._csv import opened
 from rankreg.bundle import save_bundle
 from rankreg.datasets.table_files import table_chunks
@@ -58,6 +63,34 @@ def test_lines_are_counted_over_blank_lines_and_quoted_breaks(tmp_path: Path) ->
     names = [chunk.name_row(row) for row in range(7)]
     lines = (2, 4, 5, 6, 8, 9, 10)
     assert names == [f"row {row} (line {line})" for row, line in enumerate(lines, start=1)]
+
+
+@given(
+    st.lists(st.sampled_from(["a", "1", ",", ",", '"', "\n", "\n", "\r", "\r\n", " ", "é"]), max_size=50),
+    st.sampled_from([3, 7, 20, 1 << 16]),
+)
+def test_rows_are_counted_as_pandas_counts_them(pieces: list[str], block: int) -> None:
+    """Whatever the text and wherever blocks end; fields and lines are those of the csv module."""
+    text = "x,y\n1,2\n3,4\n" + "".join(pieces)
+    reader = csv.reader(io.StringIO(text, newline=""))
+    expected, before = [], 0
+    for fields in reader:
+        line, before = before + 1, reader.line_num
+        if fields and (len(fields) > 1 or fields[0].strip()):  # not blank
+            expected.append((len(fields), line))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_csv, "BLOCK", block)
+        try:
+            records = _csv.Records(io.StringIO(text, newline=""), "a.csv")
+            found = pd.read_csv(records, dtype=str, keep_default_na=False)
+        except (pd.errors.ParserError, ValueError):
+            return  # refused
+    assert len(found) == records.rows
+    if '"' not in text:
+        assert [records.row_words(row) for row in range(records.rows)] == [
+            f"row {row} (line {line})" for row, (_, line) in enumerate(expected[1:], start=1)
+        ]
+        assert records.faults == {row: n for row, (n, _) in enumerate(expected[1:]) if n != 2}
 
 
 @pytest.mark.parametrize("quoting", [0, 2])

@@ -107,9 +107,9 @@ def test_the_four_parts_are_disjoint_and_copies_stay_together(tmp_path: Path) ->
     pd.concat([table, table]).to_csv(tmp_path / "twice.csv", index=False)
     splits = load_source(Source(tmp_path / "twice.csv", target="sick"), tmp_path)
     ids = np.concatenate([part.ids for part in splits.parts.values()])
-    assert sorted(ids) == list(range(800))
+    assert sorted(ids) == list(range(1, 801))
     for part in splits.parts.values():
-        assert set(part.ids % 400) == set(part.ids[part.ids < 400])  # row k and its copy 400 + k
+        assert set(part.rows % 400) == set(part.rows[part.rows < 400])  # row k and its copy 400 + k
 
 
 def test_images_become_a_bundle(rankreg: CommandLine, tmp_path: Path) -> None:
@@ -257,4 +257,4 @@ def test_names_of_rows_are_no_feature_and_hide_no_copies(rankreg: CommandLine, t
     assert [column["name"] for column in card.preprocessing["categorical"]] == ["colour"]
     parts = load_source(Source(tmp_path / "data.csv", target="sick"), tmp_path).parts
     for part in parts.values():
-        assert set(part.ids % 400) == set(part.ids[part.ids < 400])
+        assert set(part.rows % 400) == set(part.rows[part.rows < 400])

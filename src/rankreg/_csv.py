@@ -172,7 +172,7 @@ class Records(io.TextIOBase):
 
     def _written(self, fields: list[str]) -> str:
         text = io.StringIO()
-        csv.writer(text, delimiter=self.separator, lineterminator="\n").writerow(fields)
+        csv.writer(text, delimiter=self.separator, lineterminator="\n", quoting=csv.QUOTE_ALL).writerow(fields)
         return text.getvalue()
 
 

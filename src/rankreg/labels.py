@@ -77,7 +77,10 @@ def read_labels(
     if len(empty):
         first = name_row(int(column.index[empty[0]]))
         raise ValueError(f"{where} is empty in {len(empty):,} rows, first in {first}: label or remove them")
-    codes, values = pd.factorize(column)
+    try:
+        codes, values = pd.factorize(column)
+    except TypeError as error:
+        raise ValueError(f"{where} holds lists or other nested values: a label is one text or number") from error
     texts = [label_text(value) for value in values]
     counts = Counter[str]()
     for text, count in zip(texts, np.bincount(codes, minlength=len(texts)).tolist(), strict=True):

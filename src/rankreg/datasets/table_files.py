@@ -62,11 +62,15 @@ def table_chunks(
             low_memory=False,
         )
         with nullcontext([chunks]) if isinstance(chunks, pd.DataFrame) else chunks as found:  # closed if abandoned
+            count = 0
             for chunk in found:
                 if rows is None:
                     records.refuse_faults()
+                count += len(chunk)
                 faults = {row: records.fault_words(row) for row in records.faults if row in chunk.index}
                 yield TableRows(_with_text_names(chunk), faults, records.row_words)
+            if count != records.rows:  # then faults would be named at the wrong rows
+                raise ValueError(f"{path} is not a table in CSV: its lines cannot be told apart")
 
 
 def _check_separator(names: list[str], path: Path) -> None:
