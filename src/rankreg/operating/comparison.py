@@ -10,7 +10,7 @@ from scipy import special
 from rankreg.metrics import Bools, Floats, fpr_at_tpr
 from rankreg.operating._bootstrap import fpr_differences
 from rankreg.operating._records import Record, check_confidence, check_target
-from rankreg.operating.delong import aucs
+from rankreg.operating.delong import auc_interval, aucs, difference_ends
 from rankreg.operating.exact import percent
 from rankreg.operating.points import Sample
 from rankreg.scores import Scores
@@ -28,8 +28,8 @@ class Difference(Record):
     p_value: float
 
     def significant(self, confidence: float) -> bool:
-        """Whether a difference of 0 is ruled out."""
-        return self.p_value <= 1 - confidence
+        """Whether a difference of 0 is ruled out: by the test, and by an interval of that confidence."""
+        return self.p_value <= 1 - confidence and not self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ def compare(
     FPR: a bootstrap by the gaps between ordered positives, paired and per class; the same seed gives the same
     numbers. It keeps its level from about positives · (1 − tpr) = 1 on; with fewer positives its 95 % interval
     covered 90 % in simulations, and the result carries a warning (docs/decisions/0023). AUC: DeLong's paired
-    test. Use `paired` first to bring two `Scores` into one order by their ids.
+    test, with an interval made of the two areas' own (docs/decisions/0027). Use `paired` first to bring two
+    `Scores` into one order by their ids.
     """
     check_target(tpr)
     check_confidence(confidence)
@@ -92,7 +93,7 @@ def compare(
         positives=total,
         negatives=len(positive) - total,
         fpr=fpr,
-        auc=_auc_difference(positive, a, b, confidence),
+        auc=auc_difference(positive, a, b, confidence),
         draws=draws,
         seed=seed,
         warning=_few(total, tpr),
@@ -148,14 +149,18 @@ def _examples(ids: NDArray[np.generic]) -> str:
     return " (" + ", ".join(map(str, ids[:3])) + (", …" if len(ids) > 3 else "") + ")" if len(ids) else ""
 
 
-def _auc_difference(
+def auc_difference(
     positive: NDArray[np.bool_], a: NDArray[np.floating], b: NDArray[np.floating], confidence: float
 ) -> Difference:
+    """The paired difference of two areas: DeLong's test, an interval from both areas' own."""
     found = aucs(positive, [a, b])
     contrast = np.array([1.0, -1.0])
     difference = float(contrast @ found.areas)
     error = float(np.sqrt(max(0.0, contrast @ found.covariance @ contrast)))
-    reach = float(special.ndtri((1 + confidence) / 2)) * error
+    errors = np.sqrt(found.covariance.diagonal())
+    correlation = float(found.covariance[0, 1] / errors.prod()) if errors.all() else 0.0
+    areas = [auc_interval(positive, scores, confidence=confidence) for scores in (a, b)]
+    low, high = difference_ends(areas[0], areas[1], correlation)
     p_value = float(difference == 0)  # without any spread the difference is certain, one way or the other
     if error > 0:
         p_value = float(2 * special.ndtr(-abs(difference) / error))
@@ -163,7 +168,7 @@ def _auc_difference(
         a=float(found.areas[0]),
         b=float(found.areas[1]),
         difference=difference,
-        low=max(-1.0, difference - reach),
-        high=min(1.0, difference + reach),
+        low=low,
+        high=high,
         p_value=p_value,
     )
