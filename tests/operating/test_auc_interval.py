@@ -8,8 +8,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from rankreg.operating import auc_interval
+from rankreg.operating import auc_interval, compare
+from rankreg.operating.comparison import auc_difference
 from rankreg.operating.delong import Spread, bounds, components
+from rankreg.operating.points import Sample
 
 Reals = NDArray[np.float64]
 AREAS = (0.6, 0.8, 0.9, 0.95, 0.98, 0.995)
@@ -26,7 +28,7 @@ SIZES = (
     (1000, 1000),
     (1000, 5000),
 )
-DRAWS = {8: 3000, 10: 3000, 20: 3000, 50: 2000, 200: 1500, 1000: 1000}
+DRAWS = {8: 2000, 10: 2000, 20: 2000, 50: 1500, 200: 1000, 1000: 1000}
 
 
 class Source(NamedTuple):
@@ -141,7 +143,9 @@ def test_the_interval_misses_the_area_about_as_often_as_it_says_and_hardly_more(
         for area in AREAS
         for size in SIZES
     }
-    assert max(rates.values()) <= 0.07, {key: rate for key, rate in rates.items() if rate > 0.065}
+    most = {key: 0.06 + 2.5 * np.sqrt(0.05 * 0.95 / DRAWS[key[1]]) for key in rates}  # what chance may add
+    assert {key: rate for key, rate in rates.items() if rate > most[key]} == {}
+    assert np.mean(list(rates.values())) <= 0.05
     many = [rates[area, 1000, 5000] for area in AREAS if area <= 0.9]
     assert np.mean(many) == pytest.approx(0.05, abs=0.015)
 
@@ -237,3 +241,41 @@ def test_rows_of_one_patient_are_covered(correlation: float, mixed: bool) -> Non
             found = auc_interval(labels, scores, units=units)
             missed += not found.low <= truth <= found.high
         assert missed / draws <= 0.07, (shift, missed)
+
+
+def paired_miss_rate(areas: tuple[float, float], correlation: float, positives: int, negatives: int) -> float:
+    """How often the interval of the difference of two binormal models misses it."""
+    generator, missed, draws = np.random.default_rng(8), 0, 1000
+    labels = np.repeat([1, 0], [positives, negatives])
+    shifts = np.sqrt(2) * stats.norm.ppf(areas)
+    for _ in range(draws):
+        shared, *own = generator.standard_normal((3, len(labels)))
+        a, b = (
+            np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * noise + shift * labels
+            for noise, shift in zip(own, shifts, strict=True)
+        )
+        found = auc_difference(Sample.of(labels, a), Sample.of(labels, b), 0.95)
+        missed += not found.low <= areas[0] - areas[1] <= found.high
+    return missed / draws
+
+
+@pytest.mark.parametrize("sizes", [(10, 50), (20, 200)])
+def test_differences_with_few_positives_are_covered(sizes: tuple[int, int]) -> None:
+    """DeLong's own interval misses the first of these 18 % of the time."""
+    assert paired_miss_rate((0.98, 0.95), 0.9, *sizes) <= 0.065
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("areas", [(0.8, 0.8), (0.95, 0.9), (0.98, 0.98), (0.995, 0.9)])
+def test_differences_are_covered(areas: tuple[float, float], correlation: float) -> None:
+    for sizes in ((10, 50), (50, 500), (200, 1000)):
+        assert paired_miss_rate(areas, correlation, *sizes) <= 0.07
+
+
+def test_two_perfect_models_may_differ() -> None:
+    labels = np.repeat([1, 0], [20, 100])
+    found = compare(labels, labels * 2.0, labels * 3.0 + np.linspace(0, 1, 120), draws=100).auc
+    assert (found.difference, found.p_value) == (0.0, 1.0)
+    assert found.low < -0.05
+    assert found.high > 0.05

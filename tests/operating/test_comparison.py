@@ -42,7 +42,7 @@ def test_equal_models_are_called_different_no_more_often_than_stated(
 ) -> None:
     by_fpr, by_auc = rejections(positives, negatives, tpr, correlation, 2000)
     assert by_fpr <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2000)
-    assert by_auc == pytest.approx(0.05, abs=0.025)
+    assert 0.01 <= by_auc <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2000)
 
 
 def test_the_level_holds_where_the_tpr_leaves_room_for_less_than_one_miss() -> None:

@@ -16,8 +16,6 @@ from rankreg.fit.sources import MOST, Source, load_source
 from rankreg.operating import UnitSizes, certified_rank, percent
 from rankreg.operating.exact import Trials
 
-KEPT_TOGETHER = 0.8  # of the positives that its share should bring: a part with fewer was cut by large groups
-
 
 def summary_lines(fitted: Fitted, source: Source) -> Lines:
     """One heading and one sentence a line; source: the data, as they were cut for the fit."""
@@ -110,14 +108,7 @@ def _advice(fitted: Fitted, source: Source) -> Lines:
     if share is not None:
         ways.append(f"with --calibration {share:g}, which leaves less to train on (trains anew: another --out)")
     ways.append(f"collect about {in_all:,} {what} in all ({held:,} are here)")
-    lines = [("To certify", ", or ".join(ways))]
-    if here < KEPT_TOGETHER * source.calibration * held:
-        why = (
-            f"copies of a row and rows of one group stay together, so {percent(source.calibration)} of the data"
-            f" brought the calibration part only {here:,} of {held:,} {what}"
-        )
-        lines.insert(0, ("Why so few", why))
-    return lines
+    return [("To certify", ", or ".join(ways))]
 
 
 def sufficient_share(source: Source, fitted: Fitted, least: float) -> float | None:

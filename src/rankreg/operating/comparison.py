@@ -11,7 +11,7 @@ from scipy import special
 from rankreg.metrics import Bools, Floats, auc, fpr_at_tpr
 from rankreg.operating._bootstrap import fpr_differences
 from rankreg.operating._records import Record, check_confidence, check_target
-from rankreg.operating.delong import aucs
+from rankreg.operating.delong import auc_interval, aucs, difference_ends
 from rankreg.operating.exact import percent, units_of
 from rankreg.operating.points import Sample
 from rankreg.scores import Scores
@@ -29,8 +29,8 @@ class Difference(Record):
     p_value: float
 
     def significant(self, confidence: float) -> bool:
-        """Whether a difference of 0 is ruled out."""
-        return self.p_value <= 1 - confidence
+        """Whether a difference of 0 is ruled out: by the test, and by an interval of that confidence."""
+        return self.p_value <= 1 - confidence and not self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ def compare(
     FPR: a bootstrap by the gaps between ordered positives, paired and per class; the same seed gives the same
     numbers. It keeps its level from about positives · (1 − tpr) = 1 on; with fewer positives its 95 % interval
     covered 90 % in simulations, and the result carries a warning (docs/decisions/0023). AUC: DeLong's paired
-    test. Two models that put the samples in the same order are equal: the differences are 0, from 0 to 0.
+    test, with an interval made of the two areas' own (docs/decisions/0027). Two models that put the samples in the
+    same order are equal: the differences are 0, from 0 to 0.
 
     units: one value per sample; rows with the same value need not be independent of each other, and whole units are
     drawn (docs/decisions/0026). Use `paired` first to bring two `Scores` into one order by their ids.
@@ -89,7 +90,7 @@ def compare(
         fpr=_no_difference(first, lambda positive, scores: fpr_at_tpr(positive, scores, tpr))
         if same
         else _fpr_difference(first, second, tpr, confidence, draws, seed),
-        auc=_no_difference(first, auc) if same else _auc_difference(first, second, confidence),
+        auc=_no_difference(first, auc) if same else auc_difference(first, second, confidence),
         draws=draws,
         seed=seed,
         warning=None if same else _few(total if independent is None else independent, tpr, independent is not None),
@@ -191,12 +192,20 @@ def _shared_units(sample: Sample) -> NDArray[np.int64] | None:
     return None if sample.units is None or len(np.unique(sample.units)) == len(sample.units) else sample.units
 
 
-def _auc_difference(first: Sample, second: Sample, confidence: float) -> Difference:
-    found = aucs(first.positive, [first.scores, second.scores], _shared_units(first))
+def auc_difference(first: Sample, second: Sample, confidence: float) -> Difference:
+    """The paired difference of two areas: DeLong's test, an interval from both areas' own."""
+    units = _shared_units(first)
+    found = aucs(first.positive, [first.scores, second.scores], units)
     contrast = np.array([1.0, -1.0])
     difference = float(contrast @ found.areas)
     error = float(np.sqrt(max(0.0, contrast @ found.covariance @ contrast)))
-    reach = float(special.ndtri((1 + confidence) / 2)) * error
+    errors = np.sqrt(found.covariance.diagonal())
+    correlation = float(found.covariance[0, 1] / errors.prod()) if errors.all() else 0.0
+    areas = [
+        auc_interval(first.positive, sample.scores, confidence=confidence, units=units)
+        for sample in (first, second)
+    ]
+    low, high = difference_ends(areas[0], areas[1], correlation)
     p_value = float(difference == 0)  # without any spread the difference is certain, one way or the other
     if error > 0:
         p_value = float(2 * special.ndtr(-abs(difference) / error))
@@ -204,7 +213,7 @@ def _auc_difference(first: Sample, second: Sample, confidence: float) -> Differe
         a=float(found.areas[0]),
         b=float(found.areas[1]),
         difference=difference,
-        low=max(-1.0, difference - reach),
-        high=min(1.0, difference + reach),
+        low=low,
+        high=high,
         p_value=p_value,
     )
