@@ -1,7 +1,9 @@
 """One label rule for tables, folders, score files and estimators: what was not named is refused."""
 
 import json
+import shlex
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,12 @@ from sklearn.linear_model import LogisticRegression
 
 from rankreg.bundle import load_bundle
 from rankreg.estimator import RankRegClassifier
+from rankreg.fit import Source
 from rankreg.labels import LabelRule, read_labels
 from rankreg.predict import evaluate
 from rankreg.thresholding import CertifiedThresholdClassifier
+from rankreg.tune.data import Own
+from rankreg.tune.words import fit_command
 from tests.conftest import Run
 from tests.own_data import write_table
 
@@ -168,3 +173,12 @@ def test_two_spellings_are_not_two_classes_of_an_estimator() -> None:
     ):
         with pytest.raises(ValueError, match="look like one"):
             model.fit(rows, labels)
+
+
+def test_the_fit_that_a_search_names_reads_the_labels_as_the_search_did() -> None:
+    source = Source(Path("a.csv"), target="kind", positive="mel", negative=("nv", "no idea"))
+    words = shlex.split(fit_command(Own(source, Path("c")), Path("best.toml"), Path("out"), 0.9))
+    named = [words[place + 1] for place, word in enumerate(words) if word == "--negative"]
+    assert (named, "--rest-negative" in words) == (["nv", "no idea"], False)
+    rest = Own(replace(source, negative=(), rest_negative=True), Path("c"))
+    assert "--rest-negative" in fit_command(rest, Path("best.toml"), Path("out"), 0.9)
