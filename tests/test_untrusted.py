@@ -86,6 +86,15 @@ def test_a_cut_archive_of_scores_is_a_sentence(run: Run, ending: str, command: s
     assert f"scores.csv.{ending}" in error
 
 
+def test_the_second_half_of_a_zip_file_is_damage_and_not_a_failing_disk(tmp_path: Path) -> None:
+    whole = zipped(os.urandom(1000).hex().encode())
+    (tmp_path / "a.csv.zip").write_bytes(whole[len(whole) // 2 :])  # its table of contents points before the start
+    with pytest.raises(ValueError, match=r"a\.csv\.zip is truncated or not a zip file"):
+        read_table(tmp_path / "a.csv.zip")
+    with pytest.raises(ValueError, match=r"a\.csv\.zip holds no arrays or is damaged"):
+        read_arrays(tmp_path / "a.csv.zip")
+
+
 @pytest.mark.parametrize("value", [[1.0, 2.0], {"a": 1.0}])
 @pytest.mark.parametrize("column", ["y", "s", "g"])
 def test_lists_and_records_in_parquet_are_named(run: Run, column: str, value: Any) -> None:

@@ -1,5 +1,6 @@
 """Tables on disk, of whatever origin: what is wrong with a file's content is a ValueError that names the file."""
 
+import errno
 import lzma
 import tarfile
 import zipfile
@@ -89,8 +90,9 @@ def as_frame(rows: Any) -> pd.DataFrame:
 
 
 def is_of_the_system(error: BaseException) -> bool:
-    """A disk that fails has a number; bzip2, gzip and Arrow raise OSErrors without one for bad content."""
-    return isinstance(error, OSError) and error.errno is not None
+    """A disk that fails has a number. Bad content makes bzip2, gzip and Arrow raise OSErrors without one, and a zip
+    file that was cut sends its reader to a place before the start (EINVAL)."""
+    return isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 """Files from strangers: read as data, within bounds; what is wrong with one is a ValueError that names it."""
 
-import errno
+import io
 import json
 import math
 import stat
@@ -31,8 +31,9 @@ def check_regular(path: Path) -> None:
 
 def read_json(path: Path, advice: str = "") -> Any:
     """What the JSON file holds; advice: what to do if it cannot be read, the end of the message."""
+    raw = read_within(path, LARGEST_JSON)
     try:
-        content = json.loads(_text(path, LARGEST_JSON))
+        content = json.loads(raw.decode())
         _check_values(content, HIGHEST)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is truncated or not JSON ({_reason(error)}){advice}") from error
@@ -41,8 +42,9 @@ def read_json(path: Path, advice: str = "") -> Any:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """What the TOML file holds."""
+    raw = read_within(path, LARGEST_TOML)
     try:
-        content = tomllib.loads(_text(path, LARGEST_TOML))
+        content = tomllib.loads(raw.decode())
         _check_values(content, TOML_HIGHEST)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} is not a TOML file: {_reason(error)}") from error
@@ -53,16 +55,13 @@ def read_arrays(path: Path) -> "dict[str, NDArray[Any]]":
     """The arrays in an .npz file, by name; none is made of Python objects."""
     import numpy as np
 
-    check_regular(path)
+    content = io.BytesIO(read_within(path, LARGEST_ARRAYS))  # from here on a fault is the content's, not the disk's
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(content) as archive:
             _check_sizes(archive)
-        with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
+        content.seek(0)
+        with np.load(content, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except OSError as error:
-        if error.errno not in (None, errno.EINVAL):  # a bad offset in the archive asks for an impossible place
-            raise
-        raise ValueError(f"{path} holds no arrays or is damaged ({_reason(error)})") from error
     except Exception as error:  # bad bytes make numpy and zipfile raise anything
         raise ValueError(f"{path} holds no arrays or is damaged ({_reason(error)})") from error
 
@@ -82,13 +81,14 @@ def _check_sizes(archive: zipfile.ZipFile) -> None:
             raise ValueError(f"{member.filename} is shorter than it says")
 
 
-def _text(path: Path, most: int) -> str:
+def read_within(path: Path, most: int) -> bytes:
+    """All of a regular file, unless it has more bytes than that."""
     check_regular(path)
+    size = path.stat().st_size
+    if size > most:
+        raise ValueError(f"{path} has {size:,} bytes, more than {most:,} bytes")
     with path.open("rb") as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise ValueError(f"it has more than {most:,} bytes")
-    return content.decode()
+        return file.read(size)  # not more, should it grow
 
 
 def _check_values(content: Any, highest: int) -> None:

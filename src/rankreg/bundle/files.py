@@ -21,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from rankreg._untrusted import read_json
+from rankreg._untrusted import read_json, read_within
 from rankreg.bundle.card import FORMAT_VERSION, BundleCard, Weights, digest, finite
 from rankreg.bundle.inputs import first_fault
 from rankreg.models import build_model
@@ -153,14 +153,12 @@ def _read_weights(path: Path, model: nn.Module) -> bytes:
     """The file, unless it is larger than the network's weights and a list of their names."""
     values = model.state_dict()
     most = sum(LARGEST_NUMBER * value.numel() + LARGEST_NAME for value in values.values())
-    with path.open("rb") as file:
-        packed = file.read(most + 1)
-    if len(packed) > most:
+    try:
+        return read_within(path, most)
+    except ValueError as error:
         raise ValueError(
-            f"{path} has more than {most:,} bytes: the weights do not fit the network that {CARD} describes; get"
-            " the bundle again"
-        )
-    return packed
+            f"{error}: the weights do not fit the network that {CARD} describes; get the bundle again"
+        ) from error
 
 
 def _check_types(weights: Mapping[str, Tensor], model: nn.Module) -> None:

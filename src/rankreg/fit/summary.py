@@ -104,21 +104,19 @@ def _advice(fitted: Fitted, source: Source) -> Lines:
     in_all = math.ceil(needed * held / max(here, 1))
     how = "trains anew: another --out" if fitted.bundle.card.training["selection"] == "fpr" else "no new training"
     ways = [f"run it again with --tpr {reachable:g}, the highest these {what} can certify ({how})"]
-    share = sufficient_share(replace(source, seed=fitted.bundle.card.training["seed"]), fitted, needed / held)
+    share = sufficient_share(replace(source, seed=fitted.bundle.card.training["seed"]), fitted)
     if share is not None:
         ways.append(f"with --calibration {share:g}, which leaves less to train on (trains anew: another --out)")
     ways.append(f"collect about {in_all:,} {what} in all ({held:,} are here)")
     return [("To certify", ", or ".join(ways))]
 
 
-def sufficient_share(source: Source, fitted: Fitted, least: float) -> float | None:
+def sufficient_share(source: Source, fitted: Fitted) -> float | None:
     """The smallest calibration share that certifies the target, found by cutting the data anew; None: none does.
 
-    least: where to begin. Copies and groups stay together, so a share of the samples need not bring that share of
-    the positives.
+    Copies and groups stay together, so a share of the samples need not bring that share of the positives.
     """
-    least = max(least, source.calibration + 0.01)  # the share in use did not do
-    for share in _shares_from(least):
+    for share in _shares_from(source.calibration + 0.01):  # the share in use did not do
         try:
             part = load_source(replace(source, calibration=share), fitted.folder / "decoded")["calibration"]
         except ValueError:  # groups so large that the parts cannot have these shares
