@@ -220,7 +220,7 @@ def test_a_figure_that_cannot_be_written_leaves_the_old_file(
     [
         (["roc"], "`rankreg bench run roc --preset compact`"),
         (["roc", "--only", "base", "--preset", "smoke"], "`rankreg bench run roc --preset smoke --only base`"),
-        (["roc", "--loss", "a-fl"], "`rankreg bench run cifar10-100 cifar100-100 --only a-fl --preset compact`"),
+        (["roc", "--loss", "a-fl"], "`rankreg bench run cifar10-100 cifar100-100 --preset compact --only a-fl`"),
         (["roc", "--loss", "bec"], "did you mean 'bce'?"),
         (["label-noise", "--loss", "ldam"], "--loss is for roc"),
         (["rok"], "did you mean 'roc'?"),

@@ -79,7 +79,9 @@ def rated(area: float, levels: int) -> Source:
 
 def hard(area: float) -> Source:
     return Source(
-        lambda g, size: 1.0 * (g.random(size) < area), lambda g, size: 1.0 * (g.random(size) >= area), area
+        lambda g, size: (g.random(size) < area).astype(np.float64),
+        lambda g, size: (g.random(size) >= area).astype(np.float64),
+        area,
     )
 
 
@@ -127,7 +129,7 @@ def miss_rate(source: Source, positives: int, negatives: int, draws: int, confid
         rows = min(left, max(1, 1_000_000 // (positives + negatives)))
         drawn = source.positives(generator, (rows, positives)), source.negatives(generator, (rows, negatives))
         low, high = many_bounds(*drawn, confidence)
-        missed += np.count_nonzero((low > source.area + 1e-12) | (high < source.area - 1e-12))
+        missed += int(np.count_nonzero((low > source.area + 1e-12) | (high < source.area - 1e-12)))
         left -= rows
     return missed / draws
 
