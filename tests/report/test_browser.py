@@ -199,6 +199,23 @@ def test_too_few_positives_say_so_and_what_they_could_do(open_page: Open, few: P
     assert "not guaranteed" not in page.locator(".numbers").inner_text()
 
 
+def test_a_threshold_that_alarms_on_everything_is_no_success_and_has_no_chance_beside_it(
+    open_page: Open, tmp_path: Path
+) -> None:
+    """The lowest 5 of 40 positives lie below all negatives: at high TPRs everything alarms, at lower ones not."""
+    labels = np.repeat([1, 0], [40, 100])
+    scores = np.concatenate([np.linspace(-2, -1, 5), np.linspace(4, 5, 35), np.linspace(0, 3, 100)])
+    page = open_page(write(tmp_path / "report.html", [Model("low", labels, scores)], Settings(tprs=(0.9,))))
+    assert page.locator("#state-everything").is_visible()
+    assert not page.locator("#state-fixed").is_visible()
+    page.locator("#tpr").press("End")
+    assert "uncertified" in page.locator(".numbers").inner_text()
+    assert "falls short" not in page.locator(".numbers").inner_text()
+    page.locator("#tpr").press("Home")
+    assert not page.locator("#state-everything").is_visible()
+    assert "falls short" in page.locator(".numbers").inner_text()
+
+
 def test_samples_per_day_can_be_typed(open_page: Open, few: Path) -> None:
     page = open_page(few)
     assert "Misses per 100,000 samples" in page.locator(".numbers").inner_text()

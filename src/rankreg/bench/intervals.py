@@ -23,7 +23,7 @@ DRAWS, SEED = 1000, 0
 
 
 def intervals_of(data: Data, scores: Scores) -> dict[str, Interval]:
-    """FPR: exact; AUC: DeLong; error at a TPR: bootstrap; accuracy: Clopper–Pearson."""
+    """FPR: exact; AUC: docs/decisions/0027; error at a TPR: bootstrap; accuracy: Clopper–Pearson."""
     values = scores.values.astype(np.float64)
     if data.several_classes:
         found = [*_errors(scores.labels, values, data), _accuracy(scores.labels, values)]

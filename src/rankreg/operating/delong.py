@@ -66,7 +66,9 @@ def auc_interval(
     parts = components(sample.positives, sample.negatives)
     area = float(parts[0].mean())
     own = codes[sample.positive], codes[~sample.positive]
-    sums = [np.asarray(np.bincount(place, values - area), float) for place, values in zip(own, parts, strict=True)]
+    sums: list[NDArray[np.float64]] = [
+        np.bincount(place, values - area).astype(np.float64) for place, values in zip(own, parts, strict=True)
+    ]
     spreads = [Spread.of(one, np.bincount(place)) for one, place in zip(sums, own, strict=True)]
     both = min(map(len, sums))
     covariance = float(sums[0][:both] @ sums[1][:both]) / (len(parts[0]) * len(parts[1]))

@@ -54,7 +54,7 @@ def band(model: Model, tprs: Sequence[float] | Reals, confidence: float) -> Band
 
 
 def area(model: Model, confidence: float) -> Interval:
-    """The AUC with DeLong's interval; with a single sample of a class nothing is known of its spread."""
+    """The AUC with its interval; with a single sample of a class nothing is known of its spread."""
     if min(len(model.positives), len(model.negatives)) < 2:
         return Interval(auc(model.labels, model.scores), 0.0, 1.0, confidence)
     return auc_interval(model.labels, model.scores, confidence=confidence, units=model.units)
