@@ -83,6 +83,7 @@ def image_folder(
 def read_groups(path: Path, ids: Sequence[str]) -> NDArray[np.int64]:
     """The group of each image as a number, from a CSV file that names every image once and no other file."""
     places, group_of = {name: place for place, name in enumerate(ids)}, [""] * len(ids)
+    check_regular(path)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file)
