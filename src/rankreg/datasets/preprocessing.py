@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from rankreg._csv import row_words
 
+Floats = NDArray[np.float64]
+
 MOST_CATEGORIES = 32
 FEWEST_OF_A_CATEGORY = 2  # what occurs once teaches nothing, and a column of names would become one column each
 # No training row lies √(n − 1) or more standard deviations from the mean (Samuelson 1968), so that below 10⁸ rows
@@ -115,8 +117,7 @@ class TablePreprocessor:
             column = rows[number.name]
             values, unreadable = _parsed(column)
             large = np.abs(values) > LARGEST
-            with np.errstate(over="ignore"):
-                far = np.abs(values - number.mean) / number.scale > FARTHEST
+            far = is_far(values, number.mean, number.scale)
             note(unreadable, column, "not a number")
             note(large, column, "not a finite number of ordinary size")
             note(far & ~large, column, f"more than {FARTHEST:,.0f} standard deviations from the training mean")
@@ -217,17 +218,21 @@ def check_cells(
             )
 
 
-def standardised(
-    values: NDArray[np.float64], mean: NDArray[np.float64] | float, scale: NDArray[np.float64] | float
-) -> NDArray[np.float64]:
+def is_far(values: Floats, mean: Floats | float, scale: Floats | float) -> NDArray[np.bool_]:
+    """Where a value is more than `FARTHEST` standard deviations from the training mean."""
+    with np.errstate(over="ignore"):
+        return np.abs(values - mean) / scale > FARTHEST
+
+
+def standardised(values: Floats, mean: Floats | float, scale: Floats | float) -> Floats:
     """(x − mean) / scale, within ±`FARTHEST`."""
     with np.errstate(over="ignore"):
         return np.clip((values - mean) / scale, -FARTHEST, FARTHEST)
 
 
-def spread(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def spread(values: Floats) -> Floats:
     """The standard deviation of each column; `NO_SPREAD` of a constant one, whose spread is only rounding."""
-    scale: NDArray[np.float64] = np.std(values, axis=0)
+    scale: Floats = np.std(values, axis=0)
     return np.where(scale <= 1e-12 * np.maximum(np.abs(np.median(values, axis=0)), 1e-300), NO_SPREAD, scale)
 
 

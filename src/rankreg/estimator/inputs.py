@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from rankreg.datasets._grouping import distinct_or_none, linked
 from rankreg.datasets.images import image_size
-from rankreg.datasets.preprocessing import FARTHEST, NumericColumn, TablePreprocessor, spread, standardised
+from rankreg.datasets.preprocessing import FARTHEST, NumericColumn, TablePreprocessor, is_far, spread, standardised
 from rankreg.datasets.splits import image_preprocessing
 from rankreg.operating.units import unit_codes
 
@@ -42,8 +42,7 @@ class Rows:
 
     def check(self, rows: Floats) -> None:
         """No value is so far from the training rows that a score would mean nothing."""
-        with np.errstate(over="ignore"):
-            far = np.argwhere(np.abs(rows - self.mean) / self.scale > FARTHEST)
+        far = np.argwhere(is_far(rows, self.mean, self.scale))
         if len(far):
             row, column = far[0].tolist()
             raise ValueError(
