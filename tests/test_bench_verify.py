@@ -21,6 +21,7 @@ PLANS = [
     plan_run("smoke", "cifar10-100", "bce", "rankreg", 1),
     plan_run("smoke", "cifar10-lt-100", "ce", "alm", 0),
 ]
+LONGEST = 150  # seconds of a run that a test may repeat; `rankreg bench verify` repeats any
 COMMITTED = Path(__file__).parents[1] / "records"
 
 
@@ -140,6 +141,7 @@ def test_the_cheapest_run_that_was_recorded_on_such_a_machine_gives_the_same_sco
         for path, record in records.items()
         if record["machine"] == machine() and not missing_data([record["loader"]], cifar)
     }
+    seconds = {path: time for path, time in seconds.items() if time <= LONGEST}
     if not seconds:
-        pytest.skip(f"no committed record was made on {machine()} from data that are here")
+        pytest.skip(f"no committed record of a short run was made on {machine()} from data that are here")
     assert verify(min(seconds, key=lambda path: seconds[path]), cifar).difference <= 1e-3

@@ -104,19 +104,20 @@ def _advice(fitted: Fitted, source: Source) -> Lines:
     in_all = math.ceil(needed * held / max(here, 1))
     how = "trains anew: another --out" if fitted.bundle.card.training["selection"] == "fpr" else "no new training"
     ways = [f"run it again with --tpr {reachable:g}, the highest these {what} can certify ({how})"]
-    share = sufficient_share(replace(source, seed=fitted.bundle.card.training["seed"]), fitted)
+    share = sufficient_share(replace(source, seed=fitted.bundle.card.training["seed"]), fitted, needed / held)
     if share is not None:
         ways.append(f"with --calibration {share:g}, which leaves less to train on (trains anew: another --out)")
     ways.append(f"collect about {in_all:,} {what} in all ({held:,} are here)")
     return [("To certify", ", or ".join(ways))]
 
 
-def sufficient_share(source: Source, fitted: Fitted) -> float | None:
+def sufficient_share(source: Source, fitted: Fitted, likely: float) -> float | None:
     """The smallest calibration share that certifies the target, found by cutting the data anew; None: none does.
 
-    Copies and groups stay together, so a share of the samples need not bring that share of the positives.
+    likely: the share that would do without copies and groups. They stay together, so a share of the samples need
+    not bring that share of the positives.
     """
-    for share in _shares_from(source.calibration + 0.01):  # the share in use did not do
+    for share in _shares_from(source.calibration + 0.01, likely):  # the share in use did not do
         try:
             part = load_source(replace(source, calibration=share), fitted.folder / "decoded")["calibration"]
         except ValueError:  # groups so large that the parts cannot have these shares
@@ -126,11 +127,11 @@ def sufficient_share(source: Source, fitted: Fitted) -> float | None:
     return None
 
 
-def _shares_from(least: float) -> Iterator[float]:
-    """Shares to try, in whole per cent, in growing steps up to the largest."""
-    start, most = math.ceil(100 * least - 1e-9), round(100 * MOST)
-    steps = (0, 1, 2, 4, 8, 16, 32)
-    yield from (share / 100 for share in sorted({min(start + step, most) for step in steps if start <= most}))
+def _shares_from(least: float, likely: float) -> Iterator[float]:
+    """Shares to try, in whole per cent, in growing steps from both up to the largest."""
+    first, second = (math.ceil(100 * share - 1e-9) for share in (least, likely))
+    steps = {start + step for start in (first, second) for step in (0, 1, 2, 4, 8, 16, 32)}
+    yield from (share / 100 for share in sorted(steps) if first <= share <= round(100 * MOST))
 
 
 def _certifies(part: Samples, threshold: Threshold) -> bool:
