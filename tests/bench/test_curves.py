@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rankreg.bench.planning import plan_run
+from rankreg_bench.grids import plan_run
 from tests.bench.handmade import write
 from tests.conftest import Run
 

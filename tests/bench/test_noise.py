@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import ttest_1samp
 from sklearn.metrics import roc_auc_score
 
-from rankreg.bench.planning import plans_of
-from rankreg.bench.records import Records
+from rankreg_bench.grids import plans_of
+from rankreg_bench.records import Records
 from tests.bench.handmade import write
 from tests.conftest import Run
 

@@ -2,9 +2,8 @@
 
 import pytest
 
-from rankreg.bench.grids import DATA, EXPERIMENTS, LOSSES
-from rankreg.bench.measures import names_of
-from rankreg.bench.published import published_gain, published_values, ranking_arm
+from rankreg_bench.estimates import names_of, published_gain, published_values, ranking_arm
+from rankreg_bench.grids import DATA, EXPERIMENTS, LOSSES
 
 
 @pytest.mark.parametrize(

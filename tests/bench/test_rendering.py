@@ -1,10 +1,8 @@
 """How numbers, verdicts and cells are written."""
 
-from rankreg.bench.gains import Gain
-from rankreg.bench.pages import Block, Entry, Number, Page, Row
-from rankreg.bench.rendering import rendered
-from rankreg.bench.wording import gain_limits, limits, measure_title, plain, signed, verdict
-from rankreg.operating.repeats import Estimate
+from rankreg.operating import Estimate
+from rankreg_bench.contrasts import Gain, gain_limits, limits, measure_title, plain, signed, verdict
+from rankreg_bench.pages import Block, Entry, Number, Page, Row, rendered
 
 
 def test_a_verdict_is_what_the_interval_allows() -> None:

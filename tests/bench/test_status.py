@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rankreg.bench.planning import plan_run, plans_of
-from rankreg.bench.status import status_of
+from rankreg_bench.grids import plan_run, plans_of
+from rankreg_bench.status import status_of
 from tests.bench.handmade import write
 from tests.conftest import Run
 

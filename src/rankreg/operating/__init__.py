@@ -6,7 +6,7 @@ Needs scores and labels, not the model. Every result is a frozen dataclass with 
 from rankreg.operating._records import Interval, Record
 from rankreg.operating.certification import GroupPoints, TargetPoints, certify, certify_groups, certify_targets
 from rankreg.operating.comparison import Comparison, Difference, compare, paired
-from rankreg.operating.delong import auc_interval
+from rankreg.operating.delong import auc_interval, aucs
 from rankreg.operating.exact import (
     NotEnoughPositives,
     certified_rank,
@@ -21,12 +21,21 @@ from rankreg.operating.intervals import fpr_at_tpr_interval
 from rankreg.operating.joint import independent_share, joint_confidence, joint_ranks
 from rankreg.operating.monitoring import Recertification, Watch, monitor, recertify
 from rankreg.operating.points import CostChoice, Costs, OperatingPoint, Uncertified
+from rankreg.operating.repeats import (
+    Estimate,
+    detectable,
+    mean_of,
+    p_value,
+    standard_deviation,
+    still_significant,
+)
 
 __all__ = [
     "Comparison",
     "CostChoice",
     "Costs",
     "Difference",
+    "Estimate",
     "GroupPoints",
     "Interval",
     "NotEnoughPositives",
@@ -37,22 +46,28 @@ __all__ = [
     "Uncertified",
     "Watch",
     "auc_interval",
+    "aucs",
     "certified_rank",
     "certify",
     "certify_groups",
     "certify_targets",
     "compare",
+    "detectable",
     "fpr_at_tpr_interval",
     "highest_tpr",
     "independent_share",
     "joint_confidence",
     "joint_ranks",
     "lower_bound",
+    "mean_of",
     "monitor",
+    "p_value",
     "paired",
     "percent",
     "positives_needed",
     "recertify",
     "shortfall_risk",
+    "standard_deviation",
+    "still_significant",
     "upper_bound",
 ]

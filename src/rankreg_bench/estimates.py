@@ -1,0 +1,160 @@
+"""The paper's numbers of one run, in percent.
+
+The paper's numbers of one set of scores with 95 % intervals over test samples, in percent.
+
+The numbers that the paper prints, from the two files beside this one.
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rankreg.metrics import auc, empirical_thresholds, error_at_tpr, fpr_at_tpr
+from rankreg.operating import Interval, auc_interval, compare, fpr_at_tpr_interval, lower_bound, paired, upper_bound
+from rankreg.scores import Scores
+from rankreg_bench.grids import DATA, Data, Experiment
+
+
+def names_of(data: Data) -> tuple[str, ...]:
+    """What is measured on a data set, as the published tables call it."""
+    if data.several_classes:
+        return (*(f"error@{100 * tpr:.0f}tpr" for tpr in data.tprs), "accuracy")
+    return (*(f"fpr@{100 * tpr:.0f}" for tpr in data.tprs), "auc")
+
+
+def measures(name: str, parts: Sequence[Scores], critical: int = 1) -> dict[str, float]:
+    """FPR at each TPR and AUC; with several classes the others' error at each TPR of the critical one, accuracy."""
+    data = DATA[name]
+    labels = np.concatenate([part.labels for part in parts])
+    values = np.concatenate([part.values for part in parts]).astype(np.float64)
+    if data.several_classes:
+        accuracy = (values.argmax(axis=1) == labels).mean()
+        found = [*error_at_tpr(labels, values, data.tprs, critical=critical), accuracy]
+    else:
+        found = [*fpr_at_tpr(labels, values, data.tprs), auc(labels, values)]
+    return {key: round(100 * float(value), 3) for key, value in zip(names_of(data), found, strict=True)}
+
+
+CONFIDENCE = 0.95
+RISK = (1 - CONFIDENCE) / 2  # on either side
+DRAWS, SEED = 1000, 0
+
+
+def intervals_of(data: Data, scores: Scores) -> dict[str, Interval]:
+    """FPR: exact; AUC: DeLong; error at a TPR: bootstrap; accuracy: Clopper–Pearson."""
+    values = scores.values.astype(np.float64)
+    if data.several_classes:
+        found = [*_errors(scores.labels, values, data), _accuracy(scores.labels, values)]
+    else:
+        fprs = [fpr_at_tpr_interval(scores.labels, values, tpr=tpr, confidence=CONFIDENCE) for tpr in data.tprs]
+        found = [*fprs, auc_interval(scores.labels, values, confidence=CONFIDENCE)]
+    return {name: _percent(interval) for name, interval in zip(names_of(data), found, strict=True)}
+
+
+def difference_intervals(data: Data, first: Scores, second: Scores) -> dict[str, Interval]:
+    """FPR at each TPR and AUC of the first less those of the second, paired by sample; two classes only."""
+    labels, a, b = paired(first, second)
+    found = [compare(labels, a, b, tpr=tpr, confidence=CONFIDENCE, draws=DRAWS, seed=SEED) for tpr in data.tprs]
+    differences = [*(one.fpr for one in found), found[0].auc]
+    return {
+        name: _percent(Interval(one.difference, one.low, one.high, CONFIDENCE))
+        for name, one in zip(names_of(data), differences, strict=True)
+    }
+
+
+def _percent(interval: Interval) -> Interval:
+    low, high = 100 * interval.low, 100 * interval.high
+    return Interval(round(100 * interval.estimate, 3), low, high, interval.confidence)
+
+
+def _accuracy(labels: NDArray[np.int64], logits: NDArray[np.float64]) -> Interval:
+    right, total = int((logits.argmax(axis=1) == labels).sum()), len(labels)
+    low, high = (bound(right, total, 1 - RISK) for bound in (lower_bound, upper_bound))
+    return Interval(right / total, low, high, CONFIDENCE)
+
+
+def _errors(labels: NDArray[np.int64], logits: NDArray[np.float64], data: Data) -> list[Interval]:
+    """The others' mean error at each TPR, its interval by resampling every class.
+
+    The critical class decides the threshold; given that, the errors of another class are a binomial count.
+    """
+    others = np.delete(logits, data.critical, axis=1)
+    odds = logits[:, data.critical] - np.logaddexp.reduce(others, axis=1)
+    best = others.argmax(axis=1)
+    best += best >= data.critical  # back to the original class index
+    random = np.random.default_rng(SEED)
+    critical = odds[labels == data.critical]
+    targets = np.asarray(data.tprs, dtype=np.float64)
+    drawn = [empirical_thresholds(random.choice(critical, len(critical)), targets) for _ in range(DRAWS)]
+    thresholds = np.array(drawn, dtype=np.float64)
+    errors = np.zeros_like(thresholds)
+    classes = [label for label in np.unique(labels) if label != data.critical]
+    for label in classes:
+        own = labels == label
+        right = np.sort(odds[own & (best == label)])
+        kept = np.searchsorted(right, thresholds, side="left")  # right and below the threshold
+        errors += random.binomial(own.sum(), 1 - kept / own.sum()) / own.sum() / len(classes)
+    estimates = error_at_tpr(labels, logits, data.tprs, critical=data.critical)
+    low, high = np.quantile(errors, [RISK, 1 - RISK], axis=0)
+    return [Interval(float(value), float(low[k]), float(high[k]), CONFIDENCE) for k, value in enumerate(estimates)]
+
+
+Values = dict[str, float]
+
+
+def published_values(experiment: Experiment, data: str, loss: str, arm: str) -> Values:
+    """What the paper prints in that row, by measure; empty where it has no such row."""
+    row = experiment.arms.get(arm)
+    if experiment.published is None or row is None:
+        return {}
+    source = DATA[data]
+    if experiment.layout == "main":
+        return _rows("main").get((experiment.published, source.published, loss, row), {})
+    if experiment.layout == "noise":
+        row = f"{row}@eta={noise_of(data)}"
+    return _rows("ablations").get((experiment.published, source.published, row), {})
+
+
+def noise_of(data: str) -> float:
+    """The share of training labels that are flipped."""
+    return float(DATA[data].settings.get("noise", 0.0))
+
+
+def published_gain(experiment: Experiment, data: str, losses: Sequence[str], measure: str) -> float | None:
+    """The paper's Δ, from its own rows: the mean over losses of how much RankReg beats the better of base and ALM.
+
+    Recomputed: three of the printed ones differ a little from the rows above them.
+    """
+    gains = []
+    for loss in losses:
+        rows = [published_values(experiment, data, loss, arm) for arm in (ranking_arm(experiment), "base", "alm")]
+        if any(measure not in row for row in rows):
+            return None
+        ours, *others = (row[measure] for row in rows)
+        gains.append(ours - max(others) if higher_is_better(measure) else min(others) - ours)
+    return sum(gains) / len(gains) if gains else None
+
+
+def ranking_arm(experiment: Experiment) -> str:
+    """The arm that stands for the paper's method: on Melanoma its base loss is over the batch only."""
+    rows = {str(row).rsplit("+", 1)[-1]: arm for arm, row in experiment.arms.items()}
+    return rows.get("rankreg", "rankreg")
+
+
+def higher_is_better(measure: str) -> bool:
+    """Whether more of it is wanted: not of error and false alarms."""
+    return measure in ("auc", "accuracy")
+
+
+@cache
+def _rows(name: str) -> Mapping[tuple[str, ...], Values]:
+    """The values of a file by the columns before them."""
+    text = files("rankreg_bench").joinpath("published", f"{name}.csv").read_text(encoding="utf-8")
+    found: dict[tuple[str, ...], Values] = {}
+    for *place, measure, value in list(csv.reader(text.splitlines()))[1:]:
+        found.setdefault(tuple(place), {})[measure] = float(value)
+    return found

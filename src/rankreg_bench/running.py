@@ -1,0 +1,384 @@
+"""Processes that attempt runs side by side: this machine's, or a Dask cluster's. Both through joblib.
+
+Runs on an existing Dask cluster, through joblib's Dask backend.
+
+The runs of a grid, side by side on this machine's cores or on a cluster; finished ones are never repeated.
+"""
+
+import os
+import shutil
+import threading
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rankreg.extension import cores
+from rankreg_bench.grids import Plan, unique
+from rankreg_bench.records import Outcome, Records
+from rankreg_bench.training import missing_data
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+Reason = Literal["recorded", "busy", "stopped", "failed"]
+BEAT = 0.5  # seconds between two looks for the parent
+_TURN = threading.Lock()  # a run owns torch's random numbers: two at once in one process would share them
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where runs work: their checkpoints, the records and the data, as every worker sees these folders."""
+
+    records: Path
+    runs: Path
+    data: Path | None = None
+
+    def folder(self, plan: Plan) -> Path:
+        """Where a run keeps its checkpoints until it is recorded."""
+        return self.runs / plan.name
+
+    def claim(self, plan: Plan) -> Path:
+        """What a worker locks from before its first look at a run until the run is recorded."""
+        return self.runs / f"{plan.name}.claim"
+
+    def in_use(self, plan: Plan) -> bool:
+        """Whether a worker is at the run."""
+        return in_use(self.claim(plan)) or in_use(self.folder(plan))
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A worker's answer: an outcome, or why there is none."""
+
+    plan: Plan
+    outcome: Outcome | None = None
+    reason: Reason | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Workers, at plans in the order given; `missing` says by loader which data they do not find."""
+
+    attempts: Callable[[Sequence[Plan], Place], Generator[Answer]]
+    missing: Callable[[Sequence[str], Path | None], dict[str, str]]
+
+
+def attempt(plan: Plan, place: Place, bench: int | None = None) -> Answer:
+    """One run in a worker, recorded by it; what goes wrong is an answer too, and stops no other run.
+
+    bench: the process without which there is no point in going on, if it is the worker's parent.
+    """
+    from rankreg.train import FolderInUseError, locked
+
+    if bench is not None and bench != os.getpid():
+        end_with(bench)
+    claim = place.claim(plan)
+    try:
+        with locked(claim), _TURN:
+            answer = _perform(plan, place)
+    except FolderInUseError:
+        return Answer(plan, reason="busy")
+    except KeyboardInterrupt:
+        if bench == os.getpid():
+            raise
+        return Answer(plan, reason="stopped")  # somebody wants this worker gone, not the bench
+    except Exception as error:
+        return Answer(plan, reason="failed", message=f"{type(error).__name__}: {error}")
+    shutil.rmtree(claim, ignore_errors=True)  # whoever waits for this very lock will find the record
+    return answer
+
+
+def _perform(plan: Plan, place: Place) -> Answer:
+    """Train and record, unless another bench has done so: from here to the record nobody else is at it."""
+    from rankreg_bench.training import perform
+
+    records, folder = Records(place.records), place.folder(plan)
+    if records.has(plan):
+        return Answer(plan, reason="recorded")
+    outcome = perform(plan, folder, place.data)
+    records.write(plan, outcome)
+    shutil.rmtree(folder, ignore_errors=True)
+    return Answer(plan, outcome)
+
+
+def in_use(folder: Path) -> bool:
+    """Whether a process is training there."""
+    from rankreg.train import FolderInUseError, locked
+
+    if not folder.exists():
+        return False
+    try:
+        with locked(folder):
+            return False
+    except FolderInUseError:
+        return True
+    except (FileNotFoundError, FileExistsError):  # whoever held it is done and has removed it
+        return False
+
+
+def end_with(parent: int) -> None:
+    """End this process when its parent is gone, however that came: an orphan would hold memory and its run.
+
+    Nothing is lost but the epoch under way. (Windows does not tell: an orphan finishes its run there.)
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(BEAT)
+        os._exit(1)
+
+    name = f"watching {parent}"
+    if name not in {thread.name for thread in threading.enumerate()}:
+        threading.Thread(target=watch, name=name, daemon=True).start()
+
+
+@contextmanager
+def local_pool(workers: int) -> Iterator[Pool]:
+    """Processes of this machine, one thread each; they end with the pool."""
+    from joblib import parallel_config
+    from joblib.externals.loky import get_reusable_executor
+
+    from rankreg_bench.training import missing_data
+
+    def attempts(plans: Sequence[Plan], place: Place) -> Generator[Answer]:
+        return answers(plans, place, "n_jobs", bench=os.getpid())
+
+    with warnings.catch_warnings(), parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
+        # joblib puts a new process in the place of one that holds 300 MB more than at first, as images do
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
+        try:
+            yield Pool(attempts, missing_data)
+        finally:
+            if workers > 1:  # joblib runs a single worker's jobs in this process
+                get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
+
+
+def answers(plans: Sequence[Plan], place: Place, ahead: str, bench: int | None = None) -> Generator[Answer]:
+    """Attempt the plans on joblib's current backend, so many dispatched ahead, and answer as they come in."""
+    from joblib import Parallel, delayed
+
+    jobs = (delayed(attempt)(plan, place, bench) for plan in plans)
+    found = Parallel(batch_size=1, return_as="generator_unordered", pre_dispatch=ahead)(jobs)
+    try:
+        for answer in found:  # noqa: UP028 - `yield from` would close it outside of the `finally`
+            yield answer
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # joblib regrets work that is left unused on purpose
+            found.close()
+
+
+DASK_PATIENCE = 10.0  # seconds for the scheduler to answer, and for a first worker to join
+
+
+@contextmanager
+def cluster_pool(address: str | None) -> Iterator[Pool]:
+    """The cluster's workers; they may come and go."""
+    with _client(address) as client:
+        from joblib import parallel_config
+
+        def attempts(plans: Sequence[Plan], place: Place) -> Generator[Answer]:
+            try:
+                yield from answers(plans, place, "all")  # so that workers who join later find work
+            except CancelledError as error:
+                raise ValueError(
+                    f"the Dask cluster has dropped the runs ({error}): the same command goes on with what is left"
+                ) from error
+
+        with parallel_config(_backend()(client=client)):
+            yield Pool(attempts, partial(_missing, client))
+
+
+@contextmanager
+def _client(address: str | None) -> Iterator["Client"]:
+    """A client of the cluster, once it has workers of one thread each."""
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as error:
+        raise ValueError("--on dask needs the Dask extra: pip install 'rankreg[dask]'") from error
+    if address is None:
+        raise ValueError("--on dask needs --address, the scheduler's: such as tcp://10.0.0.1:8786")
+    try:
+        client = Client(address, timeout=DASK_PATIENCE)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"no Dask scheduler answers at {address}: {error}") from error
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=DASK_PATIENCE)
+        except TimeoutError as error:
+            raise ValueError(f"no workers at {address}: start some, dask worker {address} --nthreads 1") from error
+        several = sorted(worker for worker, threads in client.nthreads().items() if threads > 1)
+        if several:
+            raise ValueError(
+                f"{several[0]} has several threads, but a run owns its process: start the workers with --nthreads 1"
+                " and, for more at once, --nworkers"
+            )
+        yield client
+
+
+def _missing(client: "Client", loaders: Sequence[str], data_dir: Path | None) -> dict[str, str]:
+    """By loader, what some worker does not find."""
+    try:
+        found = client.run(missing_data, loaders, data_dir)
+    except ImportError as error:
+        raise ValueError(f"a Dask worker cannot import rankreg ({error}): install it there too") from error
+    return {
+        loader: f"{message} (says the worker {worker})"
+        for worker, missing in found.items()
+        for loader, message in missing.items()
+    }
+
+
+def _backend() -> Any:
+    """joblib's Dask backend, except that it notices lost runs and leaves none to this process."""
+    from joblib._dask import DaskDistributedBackend
+
+    class Cluster(DaskDistributedBackend):  # type: ignore[misc] # joblib has no types
+        def effective_n_jobs(self, n_jobs: int) -> int:
+            found: int = super().effective_n_jobs(n_jobs)
+            return max(2, found)  # joblib would do a single worker's jobs here
+
+        def submit(self, func: Any, callback: Callable[[Any], None]) -> "Future[Any]":
+            future: Future[Any] = super().submit(func, callback)
+            plan = func.items[0][1][0]  # the first argument of the only call
+            future.add_done_callback(partial(_answer_for, plan, callback))
+            return future
+
+        def retrieve_result_callback(self, out: Any) -> Any:
+            if isinstance(out, CancelledError):
+                raise out
+            return [out] if isinstance(out, Answer) else super().retrieve_result_callback(out)
+
+    return Cluster
+
+
+def _answer_for(plan: Plan, callback: Callable[[Any], None], future: "Future[Any]") -> None:
+    """Answer for a run that was lost: joblib would wait for it forever."""
+    if (error := future.exception()) is not None:
+        callback(Answer(plan, reason="failed", message=f"{type(error).__name__}: {error}"))
+
+
+Backend = Literal["loky", "dask"]
+Report = Callable[[Plan, str], None]
+DEATHS = 2  # of workers, without any run finishing in between, after which runs are attempted one by one
+PATIENCE = 2.0  # seconds between two looks at what another bench is doing
+
+
+@dataclass
+class Summary:
+    """What became of the runs, by name; failed ones with the reason."""
+
+    done: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def run_all(
+    plans: Iterable[Plan],
+    place: Place,
+    *,
+    workers: int | None = None,
+    on: Backend = "loky",
+    address: str | None = None,
+    report: Report = lambda plan, state: None,
+) -> Summary:
+    """Train what has no record yet, in the order given, and record each run as it comes in.
+
+    report: called with every plan that is "done" or "failed", and once with each that is "busy": another bench, or
+    what a killed one left on a cluster, is at it, and it is waited for. Workers that die take their run with them;
+    it is tried again, from its last checkpoint. ValueError if no run has the data it needs.
+    """
+    ledger = _Ledger(Records(place.records), place, report)
+    left = [plan for plan in unique(plans) if not ledger.records.has(plan)]
+    if not left:
+        return ledger.summary
+    with _pool(on, workers or cores(), address) as pool:
+        left = ledger.with_data(left, pool)
+        while left:
+            with closing(_persistently(left, place, pool)) as answers:
+                again = [answer.plan for answer in answers if not ledger.settled(answer)]
+            left = ledger.patiently(again)
+    return ledger.summary
+
+
+@contextmanager
+def _pool(on: Backend, workers: int, address: str | None) -> Iterator[Pool]:
+    if on == "loky":
+        with local_pool(workers) as pool:
+            yield pool
+    else:
+        with cluster_pool(address) as pool:
+            yield pool
+
+
+def _persistently(plans: Sequence[Plan], place: Place, pool: Pool) -> Generator[Answer]:
+    """An answer for every plan, also when workers die: what they were at is attempted again, in the end alone."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    left, deaths = list(plans), 0
+    while left:
+        alone = deaths >= DEATHS  # loky ends all workers with the one that died: who was the reason?
+        try:
+            with closing(pool.attempts(left[:1] if alone else left[:], place)) as answers:  # left changes meanwhile
+                for answer in answers:
+                    left.remove(answer.plan)
+                    deaths = 0
+                    yield answer
+        except TerminatedWorkerError as error:
+            deaths += 1
+            if alone:
+                reason = " ".join(str(error).split())
+                words = f"its worker died, also without others beside it: is memory short? ({reason})"
+                yield Answer(left.pop(0), reason="failed", message=words)
+
+
+@dataclass(frozen=True)
+class _Ledger:
+    """What is settled, and how."""
+
+    records: Records
+    place: Place
+    report: Report
+    summary: Summary = field(default_factory=Summary)
+    told: set[str] = field(default_factory=set)  # of which it was said that they are busy
+
+    def with_data(self, plans: Sequence[Plan], pool: Pool) -> list[Plan]:
+        """Those whose data are there; the others are failures before they start."""
+        missing = pool.missing(sorted({plan.loader for plan in plans}), self.place.data)
+        if all(plan.loader in missing for plan in plans):
+            raise ValueError("\n".join(dict.fromkeys(missing.values())))
+        for plan in plans:
+            if plan.loader in missing:
+                self.settled(Answer(plan, reason="failed", message=missing[plan.loader]))
+        return [plan for plan in plans if plan.loader not in missing]
+
+    def settled(self, answer: Answer) -> bool:
+        """Note the outcome or the failure; False if the run must be attempted again."""
+        plan = answer.plan
+        if answer.outcome is not None and not self.records.has(plan):
+            self.records.write(plan, answer.outcome)  # the worker has another disk
+        if self.records.has(plan):  # or by another bench, whatever came of it here
+            self.summary.done.append(plan.name)
+            self.report(plan, "done")
+        elif answer.reason == "failed":
+            self.summary.failed[plan.name] = answer.message
+            self.report(plan, "failed")
+        else:
+            if answer.reason == "busy" and plan.name not in self.told:
+                self.told.add(plan.name)
+                self.report(plan, "busy")
+            return False
+        return True
+
+    def patiently(self, plans: list[Plan]) -> list[Plan]:
+        """The same plans, once one of them is recorded or free."""
+        while plans and not any(self.records.has(plan) or not self.place.in_use(plan) for plan in plans):
+            time.sleep(PATIENCE)
+        return plans
