@@ -1,7 +1,4 @@
-"""How large an experiment is run: as in the paper, as two cores can, or in seconds.
-
-The bench's ways to train, as a literal table: a line here is all a new one takes.
-"""
+"""Ways to train (arms) and sizes of an experiment (presets), as literal tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,9 +11,9 @@ Settings = Mapping[str, Any]
 class Family:
     """How the data sets of a family are loaded and trained.
 
-    settings: change the loader's settings, or with `replace` stand in for them. methods: what a method (that of the
-    config, e.g. "alm") changes in the config. fixed: settings that no arm changes. split_is: the loader's word for
-    the number of a split; all splits of a data set must share the test part.
+    settings: added to the data set's settings, or with `replace` used instead of them. methods: by the name of a
+    method, what it changes in the config. fixed: settings that no arm changes. split_is: the loader's argument that
+    takes the number of the split; all splits of a data set must share the test part.
     """
 
     loader: str
@@ -34,9 +31,9 @@ class Family:
 
 @dataclass(frozen=True)
 class Preset:
-    """A size: how many splits (None: as many as the experiment names), and how each family is trained.
+    """A size: the number of splits (None: as the experiment says), and how each family is trained.
 
-    curves: whether records hold the measures of every epoch, and the last epoch's scores beside those of the best.
+    curves: records also hold the measures of every epoch and the scores of the last one.
     """
 
     title: str
@@ -50,6 +47,7 @@ def _network(name: str, width: float) -> dict[str, Any]:
 
 
 SGD = {"name": "sgd", "momentum": 0.9, "weight_decay": 2e-4}
+ON_CPU = {"precision": "float32", "device": "cpu"}
 SKIN_SPLITS: dict[str, Literal["seed", "member"]] = {"melanoma": "member", "ham10000": "seed"}
 SKIN = {"stem": "imagenet", "pixels": "imagenet"}
 # By AUC of the critical class the first epochs win, when a network of many classes has hardly begun (0050).
@@ -62,13 +60,7 @@ PAPER = {
     "augmentation": "cifar",
     "precision": "auto",
 }
-COMPACT = {
-    "schedule": "cosine",
-    "optimiser": SGD,
-    "augmentation": "cifar",
-    "precision": "float32",
-    "device": "cpu",
-}
+COMPACT = {"schedule": "cosine", "optimiser": SGD, "augmentation": "cifar", **ON_CPU}
 
 
 def _compact(name: str, epochs: tuple[int, int], settings: Settings | None = None, **changes: Any) -> Family:
@@ -90,12 +82,8 @@ def _compact(name: str, epochs: tuple[int, int], settings: Settings | None = Non
 def _converged(name: str, rate: float) -> Family:
     """The paper's schedule at a quarter of the width; every arm sees as many samples (docs/decisions/0055)."""
     config = {**COMPACT, "schedule": "constant", "learning_rate": rate, "model": _network("resnet10", 0.25)}
-    return Family(
-        name,
-        {**config, "epochs": 100},
-        {},
-        methods={"buffer": {"epochs": 50}, "rankreg": {"epochs": 50}},
-    )
+    half = {"epochs": 50}
+    return Family(name, {**config, "epochs": 100}, {}, methods={"buffer": half, "rankreg": half})
 
 
 SMOKE = {
@@ -104,8 +92,7 @@ SMOKE = {
     "learning_rate": 0.05,
     "optimiser": SGD,
     "model": {"name": "mlp", "hidden": [16]},
-    "precision": "float32",
-    "device": "cpu",
+    **ON_CPU,
 }
 TABLE = {  # a table of one's own: the defaults of `rankreg fit`
     "epochs": 40,
@@ -113,17 +100,10 @@ TABLE = {  # a table of one's own: the defaults of `rankreg fit`
     "schedule": "cosine",
     "optimiser": {"name": "adamw"},
     "model": {"name": "mlp", "hidden": [64, 64], "dropout": 0.1},
-    "precision": "float32",
-    "device": "cpu",
+    **ON_CPU,
 }
 OWN_TABLE = Family("table", TABLE, {}, split_is="member")  # another member leaves the test part as it is
-DEMO = {
-    "epochs": 10,
-    "learning_rate": 0.02,
-    "model": {"name": "mlp", "hidden": [64, 64]},
-    "precision": "float32",
-    "device": "cpu",
-}
+DEMO = {"epochs": 10, "learning_rate": 0.02, "model": {"name": "mlp", "hidden": [64, 64]}, **ON_CPU}
 DIGITS = Family("digits", SMOKE, {"critical": 8, "ratio": 50}, replace=True)
 
 PRESETS: dict[str, Preset] = {
@@ -172,11 +152,7 @@ PRESETS: dict[str, Preset] = {
     "converged": Preset(
         "quarter width, 100 epochs of 64 samples or 50 of 32 + 32, constant rate, 10 splits",
         10,
-        {
-            "table": OWN_TABLE,
-            "cifar10": _converged("cifar10", 0.01),
-            "cifar100": _converged("cifar100", 0.01),
-        },
+        {"table": OWN_TABLE, **{name: _converged(name, 0.01) for name in ("cifar10", "cifar100")}},
         curves=True,
     ),
     "demo": Preset(
@@ -198,10 +174,10 @@ PRESETS: dict[str, Preset] = {
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to train: what it changes in a run's config.
+    """A way to train: what it changes in the config of a run.
 
-    control: the arm that is the same without the ranking term, where it is not the one with the same buffer.
-    budget: the method whose learning rate and epochs it takes, where it is not its own; factors: of these two.
+    control: the same without the ranking term; by default the arm with the same buffer. budget: the method whose
+    learning rate and epochs are used; by default its own. factors: multiply learning rate and epochs.
     """
 
     title: str
@@ -238,7 +214,7 @@ def _oversampled(title: str, **term: Any) -> Arm:
     return Arm(title, config, control="oversampling", budget="none")
 
 
-NO_BUFFER = "no-buffer"  # the arm that is "batch-only" without the ranking term: as many steps at the same rate
+NO_BUFFER = "no-buffer"  # the arm "batch-only" without the ranking term
 
 ARMS: dict[str, Arm] = {
     "base": Arm("base loss", {"batch_size": 64, "method": {"name": "none"}}),
@@ -300,7 +276,7 @@ LARGER = {
     for batch, buffer in ((96, 32), (128, 128))
     for name in ("buffer", "rankreg")
 }
-TUNED = {  # every budget that was tried, but for the one that was chosen: that is the arm itself
+TUNED = {  # every other budget that was tried
     f"{name}-rate-{rate:g}-epochs-{epochs}": Arm(
         f"{ARMS[name].title}, {epochs} epochs at {rate:g}",
         {**ARMS[name].config, "learning_rate": rate, "epochs": epochs},
@@ -310,8 +286,7 @@ TUNED = {  # every budget that was tried, but for the one that was chosen: that 
     for rate in (0.003, 0.01, 0.03, 0.1)
     if (rate, epochs) != _budget(name)
 }
-TUNING = tuple(TUNED)
-RATES = {  # of the base loss, to choose that of the converged preset by
+RATES = {  # to choose the learning rate of the preset converged
     f"base-rate-{rate:g}": Arm(f"base loss at {rate:g}", {**ARMS["base"].config, "learning_rate": rate})
     for rate in (0.001, 0.003)
 }

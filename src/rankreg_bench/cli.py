@@ -1,4 +1,4 @@
-"""`rankreg bench`: the paper's tables and figures, from grids of runs."""
+"""`rankreg-bench`, also `rankreg bench`: the paper's tables and figures, from grids of runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,19 +15,20 @@ app = typer.Typer(
     help="Regenerate the paper's tables and figures beside the published numbers: list, run, status, table, figure,"
     " compare, verify.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
 )
 
+SIZES = "paper, converged, compact, demo or smoke (see `rankreg bench list`)"
+NAME = Annotated[str, typer.Argument(help="Experiment, from `rankreg bench list`, such as cifar100-100.")]
 RECORDS = Annotated[Path, typer.Option("--records", help="Folder of the records, one per finished run.")]
-SIZES = "paper, converged, compact, smoke or demo (see `rankreg bench list`)"
+DATA_DIR = Annotated[Path | None, typer.Option(help="Folder of the data sets (default: RANKREG_DATA).")]
+WORKERS = Annotated[int | None, typer.Option(min=1, help="Processes here (default: one per core).")]
 PRESET = Annotated[
     str | None, typer.Option("--preset", help=f"Size: {SIZES}.", show_default="the experiment's, mostly compact")
 ]
 SPLITS = Annotated[int | None, typer.Option("--splits", min=1, help="How many splits (default: the preset's).")]
-ONLY = Annotated[
-    list[str] | None,
-    typer.Option("--only", help="Only this data set, loss or arm; may be given several times."),
-]
-
+ONLY = Annotated[list[str] | None, typer.Option("--only", help="Only this data set, loss or arm; repeatable.")]
 TEST = Annotated[
     str | None,
     typer.Option(
@@ -45,6 +46,7 @@ FORMAT = Annotated[
     ),
 ]
 OUT = Annotated[Path | None, typer.Option(help="File to write instead of printing.", show_default=False)]
+FOLDER = Path("records")
 
 
 def main() -> None:
@@ -72,18 +74,18 @@ def run(
     preset: PRESET = None,
     only: ONLY = None,
     splits: SPLITS = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes here (default: one per core).")] = None,
+    workers: WORKERS = None,
     on: Annotated[str, typer.Option(help="loky: this machine's cores; dask: an existing cluster.")] = "loky",
     address: Annotated[str | None, typer.Option(help="The Dask scheduler, e.g. tcp://10.0.0.1:8786.")] = None,
-    records: RECORDS = Path("records"),
+    records: RECORDS = FOLDER,
     runs: Annotated[Path, typer.Option(help="Folder for checkpoints of unfinished runs.")] = Path("runs"),
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets (default: RANKREG_DATA).")] = None,
+    data_dir: DATA_DIR = None,
 ) -> None:
-    """Train what an experiment lacks: finished runs are never repeated, killed ones go on where they were.
+    """Train the runs that an experiment lacks: finished ones are never repeated, killed ones are resumed.
 
-    Another bench on the same folders shares the work, and is waited for in the end. With --on dask the workers need
-    rankreg, the data, and the records' and runs' folders under the same paths (a shared file system); start them
-    with one thread each: dask worker tcp://... --nthreads 1
+    Another bench on the same folders shares the work. With --on dask the workers need rankreg, the data, and the
+    folders of records and runs under the same paths (a shared file system); start them with one thread each:
+    dask worker tcp://... --nthreads 1
     """
     from rankreg_bench.grids import experiment_of, plans_of
 
@@ -92,13 +94,13 @@ def run(
     if on == "loky" and address is not None:
         raise ValueError("--address is a Dask scheduler's: add --on dask, or leave it out")
     if on == "dask" and workers is not None:
-        raise ValueError("--workers is for --on loky: a Dask cluster has the workers that it has")
+        raise ValueError("--workers is for --on loky: a Dask cluster has its own workers")
     plans = [
         plan
         for name in names
         for plan in plans_of(name, preset or experiment_of(name).preset, splits=splits, only=only or ())
     ]
-    _train(plans, records, runs, data_dir, workers=workers, on="dask" if on == "dask" else "loky", address=address)
+    _train(plans, records, runs, data_dir, workers=workers, on=on, address=address)
 
 
 def _train(plans: "Sequence[Plan]", records: Path, runs: Path, data_dir: Path | None = None, **how: Any) -> None:
@@ -111,25 +113,25 @@ def _train(plans: "Sequence[Plan]", records: Path, runs: Path, data_dir: Path | 
         try:
             summary = run_all(plans, place, report=display.settled, **how)
         except KeyboardInterrupt as stopped:
-            typer.echo("rankreg: stopped; the same command goes on where it was", err=True)
+            typer.echo("rankreg: stopped; the same command continues", err=True)
             raise typer.Exit(130) from stopped
-    display.conclude(summary)
+    display.conclude(len(summary.done), summary.failed)
     if summary.failed:
         raise typer.Exit(1)
 
 
 @app.command()
 def table(
-    name: Annotated[str, typer.Argument(help="Experiment, from `rankreg bench list`, such as cifar100-100.")],
+    name: NAME,
     preset: PRESET = None,
     test: TEST = None,
     only: ONLY = None,
     splits: SPLITS = None,
     style: FORMAT = None,
     out: OUT = None,
-    records: RECORDS = Path("records"),
+    records: RECORDS = FOLDER,
 ) -> None:
-    """Print an experiment's table from its records: ours, the published value, and an interval for each number.
+    """Print the table of an experiment from its records: our values with intervals, and the published ones.
 
     Three parts for each test set: ensembles of the splits' networks, as in the paper; single networks and their
     spread over splits; differences paired over the same splits, with what they could have detected. Cells without a
@@ -141,11 +143,8 @@ def table(
     from rankreg_bench.records import Selection
     from rankreg_bench.sheets import pages_of
 
-    _show(
-        pages_of(Selection(name, preset or experiment_of(name).preset, records, splits, tuple(only or ())), test),
-        style,
-        out,
-    )
+    selection = Selection(name, preset or experiment_of(name).preset, records, splits, tuple(only or ()))
+    _show(pages_of(selection, test), style, out)
 
 
 @app.command()
@@ -162,7 +161,7 @@ def compare(
     brief: Annotated[bool, typer.Option("--brief", help="One row for each data set, no details.")] = False,
     style: FORMAT = None,
     out: OUT = None,
-    records: RECORDS = Path("records"),
+    records: RECORDS = FOLDER,
 ) -> None:
     """Compare two arms on the splits that both have: A less B, for every base loss and over all of them.
 
@@ -183,12 +182,30 @@ def compare(
     _show(compare_pages(question, test, brief=brief), style, out)
 
 
+def _show(pages: "Sequence[Page]", style: str | None, out: Path | None) -> None:
+    """On the terminal, or in a file whose ending names the format."""
+    from rich.console import Console
+
+    from rankreg.extension import look_up
+    from rankreg_bench.pages import ENDINGS, print_pages, rendered, write
+
+    if style is None:
+        style = look_up(ENDINGS, out.suffix.lower(), "ending of --out") if out and out.suffix else "text"
+    style = ENDINGS.get(f".{style}", style)
+    console = Console(highlight=False)
+    if out is not None:
+        write(out, rendered(pages, style).encode())
+        typer.echo(f"written: {out}")
+    elif style == "text" and console.is_terminal:
+        print_pages(pages, console)
+    else:
+        typer.echo(rendered(pages, style), nl=False)
+
+
 @app.command()
 def status(
-    records: RECORDS = Path("records"),
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Cores to reckon with (default: this machine's).")
-    ] = None,
+    records: RECORDS = FOLDER,
+    workers: Annotated[int | None, typer.Option(min=1, help="Cores (default: this machine's).")] = None,
 ) -> None:
     """Show how many runs of each experiment are recorded, their mean time, and the hours left on this machine."""
     from rich.console import Console
@@ -202,26 +219,6 @@ def status(
         console.print(line, markup=False, soft_wrap=True)
 
 
-def _show(pages: "Sequence[Page]", style: str | None, out: Path | None) -> None:
-    """On the terminal, or in a file whose ending names the format."""
-    from rich.console import Console
-
-    from rankreg.extension import look_up
-    from rankreg_bench.pages import ENDINGS, print_pages, rendered, write
-
-    if style is None:
-        style = look_up(ENDINGS, out.suffix.lower(), "ending of --out") if out and out.suffix else "text"
-    style = ENDINGS.get(f".{style}", style)
-    console = Console(highlight=False)
-    if out is not None:
-        write(out, rendered(pages, style))
-        typer.echo(f"written: {out}")
-    elif style == "text" and console.is_terminal:
-        print_pages(pages, console)
-    else:
-        typer.echo(rendered(pages, style), nl=False)
-
-
 @app.command()
 def verify(
     record: Annotated[
@@ -230,36 +227,31 @@ def verify(
     random: Annotated[int, typer.Option(min=1, help="Without RECORD: so many, of this kind of machine.")] = 1,
     seed: Annotated[int | None, typer.Option(help="Which ones are drawn (default: others every time).")] = None,
     tolerance: Annotated[float, typer.Option(min=0.0, help="Largest difference of a score that passes.")] = 1e-3,
-    records: RECORDS = Path("records"),
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets (default: RANKREG_DATA).")] = None,
+    records: RECORDS = FOLDER,
+    data_dir: DATA_DIR = None,
 ) -> None:
     """Run finished runs again from their records alone, and compare the scores: exit status 1 if they differ.
 
-    On the same kind of machine, with the same versions, the difference is 0; on another processor a run is another
-    draw, so records of this kind are drawn, if there are any.
+    On the same kind of machine, with the same versions, the difference is 0. Another processor gives other scores:
+    records of this kind of machine are drawn first.
     """
-    from rankreg_bench.training import choose, verification_words, verify
+    from rankreg_bench.training import draw_records, verify
 
-    if record is None:
-        files = choose(records, random, seed)
-    else:
-        files = [Path(record) if Path(record).is_file() else records / f"{record}.json"]
-        if not files[0].is_file():
-            raise ValueError(
-                f"no record {record}: give its file, or its name below {records} as `bench run` shows it"
-            )
+    files = [Path(record) if Path(record).is_file() else records / f"{record}.json"] if record else []
+    if record and not files[0].is_file():
+        raise ValueError(f"no record {record}: give its file, or its name below {records} as `bench run` shows it")
     passed = True
-    for file in files:
+    for file in files or draw_records(records, random, seed):
         found = verify(file, data_dir)
         passed &= found.difference <= tolerance
-        typer.echo(verification_words(found, tolerance))
+        typer.echo(found.sentence(tolerance))
     if not passed:
         raise typer.Exit(1)
 
 
 @app.command()
 def figure(
-    name: Annotated[str, typer.Argument(help="Experiment, from `rankreg bench list`, such as roc or label-noise.")],
+    name: NAME,
     out: Annotated[
         Path | None, typer.Option(help="File to write: .png, .svg or .pdf (default: NAME.png).", show_default=False)
     ] = None,
@@ -268,7 +260,7 @@ def figure(
     loss: Annotated[str | None, typer.Option(help="Base loss of the ROC curves.", show_default="bce")] = None,
     splits: SPLITS = None,
     test: TEST = None,
-    records: RECORDS = Path("records"),
+    records: RECORDS = FOLDER,
 ) -> None:
     """Draw an experiment from its records: ROC curves, label noise, buffer sizes, or an interval for every arm.
 
@@ -286,28 +278,18 @@ def figure(
 
 @app.command()
 def demo(
-    out: Annotated[
-        Path, typer.Option(help="Folder for records and report; finished runs are not repeated.")
-    ] = Path("rankreg-demo"),
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes (default: one per core).")] = None,
+    out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("rankreg-demo"),
+    workers: WORKERS = None,
     splits: SPLITS = None,
 ) -> None:
     """Learn a rare digit with and without rankreg, and show what each part of the method adds.
 
-    The experiment `demo`: four methods on the same eight splits of scikit-learn's digits, about a minute.
+    The experiment `demo`: four methods on eight splits of scikit-learn's digits, about a minute; started again,
+    finished runs are only read.
     """
-    from rich.console import Console
-
-    from rankreg_bench.demo import demo_page, write_report
-    from rankreg_bench.pages import print_pages
+    from rankreg_bench.demo import show
     from rankreg_bench.records import Selection
-    from rankreg_bench.sheets import Sheet
 
     selection = Selection("demo", "demo", out / "records", splits)
-    _train(selection.plans, out / "records", out / "runs", workers=workers)
-    (grid,) = selection.grids()
-    (data,) = grid.names(0)
-    print_pages([demo_page(Sheet(selection, grid, data))], Console(highlight=False))
-    report = write_report(out / "report.html", grid, data)
-    typer.echo(f"Report for the browser: {report.resolve()}")
-    typer.echo(f"Records and scores: {(out / 'records').resolve()}")
+    _train(selection.plans, selection.folder, out / "runs", workers=workers)
+    show(selection, out / "report.html")

@@ -1,41 +1,35 @@
-"""Differences between arms, paired over the splits that both have.
+"""Differences between arms, paired over the splits that both have, and what they allow to say.
 
 All splits share the test set, and the losses of a split share its training data: losses are averaged within a split
 first, and only splits count as repeats.
-
-
-The ensembles' average gain Δ over others, as in the paper's bottom rows, with an interval over test samples.
-
-Numbers and verdicts as words; a difference is never called more than its interval allows.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.operating import (
-    Estimate,
-    Interval,
-    aucs,
-    detectable,
-    mean_of,
-    p_value,
-    standard_deviation,
-    still_significant,
-)
-from rankreg_bench.arms import ARMS, PRESETS, TUNING
-from rankreg_bench.estimates import RISK, higher_is_better, ranking_arm
-from rankreg_bench.grids import DATA, Experiment, TestSet
-from rankreg_bench.pages import Entry, Row
+from rankreg.operating import Estimate, Interval, aucs, detectable, mean_of, p_value, still_significant
+from rankreg_bench.arms import ARMS, PRESETS, TUNED
+from rankreg_bench.estimates import CONFIDENCE, RISK, higher_is_better, ranking_arm
+from rankreg_bench.grids import DATA, Experiment
+from rankreg_bench.pages import Entry, Number, Row, limits, plain, short, signed
 from rankreg_bench.records import Cell, Grid
 
 BETTER = "better of base and ALM"
 OTHERS = ("base", "alm")
 ROUNDING = 0.0021  # measures have three decimals: equal differences may seem to be so much apart
+DRAWS, SEED, QUANTILE = 500, 0, 1.96
+BELOW = "; below: verdict; smallest detectable difference"
+CHANCES = (
+    "Intervals over test samples ignore the randomness of training. Intervals over splits ignore the randomness of"
+    " the test samples, which all splits share."
+)
+
+Reals = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -48,6 +42,11 @@ class Paired:
     splits: tuple[int, ...]
     values: Mapping[str, tuple[float, ...]]
 
+    @property
+    def title(self) -> str:
+        """One arm less another."""
+        return f"{arm_title(self.first)} − {arm_title(self.second)}"
+
     def estimate(self, measure: str) -> Estimate:
         """The mean difference and Student's interval."""
         return mean_of(self.values[measure])
@@ -57,16 +56,40 @@ class Paired:
         return detectable(self.values[measure])
 
     def p_value(self, measure: str) -> float | None:
-        """Student's, two-sided; None where all splits happen to have one and the same difference."""
+        """Student's, two-sided; None if all splits have the same difference, and it is not 0."""
         values = self.values[measure]
         return None if np.ptp(values) == 0 and values[0] != 0 else p_value(values)
+
+    def gain(self, measure: str) -> Estimate:
+        """The difference as a gain: positive means better."""
+        found = self.estimate(measure)
+        if higher_is_better(measure):
+            return found
+        low, high = (None if end is None else -end for end in (found.high, found.low))
+        return Estimate(-found.mean, low, high)
+
+    def numbers(self, experiment: str, test: str, data: str, losses: Sequence[str]) -> Iterator[Number]:
+        """For the CSV file: mean difference, what could have been detected, p-value."""
+        arm, loss = f"{self.first} minus {self.second}", pooled_name(self.losses, losses)
+        for measure in self.values:
+            found, count = self.estimate(measure), len(self.splits)
+            number = Number(experiment, data, test, loss, arm, measure, "difference", found.mean, splits=count)
+            yield replace(number, low=found.low, high=found.high)
+            for kind, value in (("detectable", self.detectable(measure)), ("p-value", self.p_value(measure))):
+                if value is not None:
+                    yield replace(number, kind=kind, value=value)
+
+
+def pooled_name(used: Sequence[str], losses: Sequence[str]) -> str:
+    """The losses that a number is the mean of: "all" of several, or their names."""
+    return "all" if len(used) == len(losses) > 1 else " ".join(used)
 
 
 def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) -> Paired | None:
     """The first arm less the second, an arm or `BETTER`, on the splits that every loss has in both.
 
-    Losses without any such split are left out. Which of base and ALM is the better one is decided for each loss and
-    measure by its mean over the same splits.
+    Losses without any such split are left out. The better of base and ALM is chosen for each loss and measure, by
+    its mean over the same splits.
     """
     arms = (first, *(OTHERS if second == BETTER else (second,)))
     used, splits = grid.shared(data, losses, arms)
@@ -74,12 +97,12 @@ def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) 
         return None
     values = {}
     for measure in grid.measures(data):
+        best = max if higher_is_better(measure) else min
         rows = []
         for loss in used:
-            ours, *others = (
-                [grid.cells[data, loss, arm].singles[split][measure] for split in splits] for arm in arms
-            )
-            rows.append(np.subtract(ours, _better(others, measure)))
+            cells = [grid.cells[data, loss, arm] for arm in arms]
+            ours, *others = ([cell.singles[split][measure] for split in splits] for cell in cells)
+            rows.append(np.subtract(ours, best(others, key=np.mean)))
         found = np.mean(rows, axis=0)
         if np.ptp(found) <= ROUNDING:
             found[:] = found[0]
@@ -87,37 +110,31 @@ def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) 
     return Paired(first, second, used, splits, values)
 
 
-def _better(rows: Sequence[Sequence[float]], measure: str) -> Sequence[float]:
-    return (max if higher_is_better(measure) else min)(rows, key=np.mean)
-
-
 def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str, str]]:
-    """What is compared with what, as far as there are such arms.
+    """Which arm is compared with which, as far as these arms are there.
 
-    The main tables: what the ranking term adds to the buffer, the buffer to the base loss, and both. Elsewhere a
-    method's other budgets with its own, everything with the base loss, and what ranks with its buffer alone, or the
-    usual one; without these, with the paper's own choice.
+    Main tables: ranking term against buffer, base loss and the better of base and ALM; buffer against base loss.
+    Elsewhere: another budget against the method's own; every arm against the base loss; every ranking arm also
+    against its control. Without base loss and buffer: against the published choice.
     """
     if experiment.layout in ("main", "noise"):
         ours = ranking_arm(experiment)
         wanted = [(ours, "buffer"), (ours, BETTER), (ours, "base"), ("buffer", "base")]
+        wanted = [both for both in wanted if experiment.layout == "main" or BETTER not in both]
         return [(a, b) for a, b in wanted if {a, *(OTHERS if b == BETTER else (b,))} <= set(arms)]
     found: list[tuple[str, str]] = []
-    papers = "rankreg" if "rankreg" in arms else arms[0]
+    published = "rankreg" if "rankreg" in arms else arms[0]
     base = "base-last" if "base-last" in arms else "base"
     for arm in arms:
-        own = [other for other in arms if arm in TUNING and arm.startswith(f"{other}-")]
-        if own:
-            found.append((arm, own[0]))
-            continue
-        alone = [_control_of(arm, arms)] if ARMS[arm].ranks else []
-        against = [*alone, base] if {base, "buffer"} & set(arms) else [papers]
+        own = [other for other in arms if arm in TUNED and arm.startswith(f"{other}-")]
+        control = [_control_of(arm, arms)] if ARMS[arm].ranks else []
+        against = own[:1] or ([*control, base] if {base, "buffer"} & set(arms) else [published])
         found += [(arm, other) for other in against if other in arms and other != arm]
     return found
 
 
 def _control_of(arm: str, arms: Sequence[str]) -> str:
-    """The arm that is the same without the ranking term: the one it names, or with its buffer, or the usual."""
+    """The same arm without the ranking term: the one it names, or the one with its buffer, or the usual buffer."""
     ours = ARMS[arm]
     if ours.control is not None:
         return ours.control
@@ -125,49 +142,30 @@ def _control_of(arm: str, arms: Sequence[str]) -> str:
     return next((other for other in arms if ARMS[other].config == wanted), "buffer")
 
 
-DRAWS, SEED, QUANTILE = 500, 0, 1.96
-
-Reals = NDArray[np.float64]
-Pairs = Sequence[tuple[Cell, Cell]]  # ours and the rival, for each loss
-
-
-@dataclass(frozen=True)
-class Gain:
-    """Δ of one measure: the mean over losses of how much one arm beats the best of others; positive is a gain."""
-
-    value: float
-    low: float
-    high: float
-    losses: tuple[str, ...]
-    splits: tuple[int, ...]
-
-
 def ensemble_gains(
     grid: Grid, data: str, losses: Sequence[str], ours: str, others: Sequence[str]
-) -> dict[str, Gain]:
-    """By measure, from the splits that all arms have with every loss; empty without any. Two classes only.
+) -> dict[str, Interval]:
+    """By measure, the mean over losses of how much the ensemble of an arm beats the best of the others.
 
-    The interval: DeLong's for the AUC; for an FPR the central part of what `measure_draws` says. All ensembles meet
-    the same drawn populations, so that what they share cancels out. Which of the others is the best one stays as it
-    is in the real test set.
+    Two classes only. From the splits that all arms have with every loss (`grid.shared`); empty without any. The
+    interval: DeLong's for the AUC; for an FPR, quantiles of `measure_draws`: all ensembles meet the same drawn
+    populations, so that what they share cancels out. The best of the others is the best in the real test set.
     """
     used, splits = grid.shared(data, losses, (ours, *others))
-    if not splits:
-        return {}
-    rows = [[grid.cells[data, loss, arm].on(splits) for arm in (ours, *others)] for loss in used]
+    rows = [[grid.cells[data, loss, arm].on(splits) for arm in (ours, *others)] for loss in used] if splits else []
     found = {}
-    for measure in grid.measures(data):
+    for measure in grid.measures(data) if rows else ():
         up = higher_is_better(measure)
         best, sign = (max, 1) if up else (min, -1)
         pairs = [(first, best(rest, key=lambda cell: cell.ensemble[measure].estimate)) for first, *rest in rows]
         gaps = [a.ensemble[measure].estimate - b.ensemble[measure].estimate for a, b in pairs]
         value = sign * float(np.mean(gaps))
         low, high = _auc_limits(pairs, value) if up else _fpr_limits(pairs, measure)
-        found[measure] = Gain(value, low, high, used, splits)
+        found[measure] = Interval(value, low, high, CONFIDENCE)
     return found
 
 
-def _auc_limits(pairs: Pairs, value: float) -> tuple[float, float]:
+def _auc_limits(pairs: Sequence[tuple[Cell, Cell]], value: float) -> tuple[float, float]:
     """By the standard error of the mean difference, in percent."""
     cells = [cell for both in pairs for cell in both]
     covariance = aucs(cells[0].mean.labels == 1, [cell.mean.values for cell in cells]).covariance
@@ -176,7 +174,7 @@ def _auc_limits(pairs: Pairs, value: float) -> tuple[float, float]:
     return value - reach, value + reach
 
 
-def _fpr_limits(pairs: Pairs, measure: str) -> tuple[float, float]:
+def _fpr_limits(pairs: Sequence[tuple[Cell, Cell]], measure: str) -> tuple[float, float]:
     drawn = [measure_draws(rival)[measure] - measure_draws(ours)[measure] for ours, rival in pairs]
     low, high = np.quantile(np.mean(drawn, axis=0), [RISK, 1 - RISK])
     return float(low), float(high)
@@ -184,11 +182,10 @@ def _fpr_limits(pairs: Pairs, measure: str) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def measure_draws(cell: Cell) -> dict[str, Reals]:
-    """The ensemble's measures in percent in drawn populations, the same ones for every cell with these samples.
+    """The measures of the ensemble, in percent, in drawn populations, which cells with the same samples share.
 
     A draw gives each gap between ordered positives a share of the population, finds where the lower 1 − tpr of it
-    ends, and interpolates the FPR between the two neighbouring scores (docs/decisions/0023). Negatives are
-    resampled.
+    ends, and interpolates the FPR between the two scores around it (docs/decisions/0023). Negatives are resampled.
     """
     scores = cell.mean
     positives, negatives = (scores.values[scores.labels == label] for label in (1, 0))
@@ -227,25 +224,8 @@ def _resampled(count: int) -> Reals:
     return np.bincount(places.ravel(), minlength=DRAWS * count).reshape(DRAWS, count) / count
 
 
-ENSEMBLES = "Ensembles of the splits' networks: ours [95 % interval over test samples]"
-SINGLES = "Single networks: mean over splits ± half of Student's 95 % interval (standard deviation)"
-DIFFERENCES = "Paired differences of single networks (Student's 95 % interval over splits)"
-AVERAGED = ", averaged over the base losses within each split"
-BELOW = "; below: what the interval allows to say; the smallest difference that could be detected"
-CHANCES = (
-    "Intervals over test samples leave out the chance of training; those over splits leave out the chance of the"
-    " test samples, which all splits share."
-)
-NOTHING = Entry("–")
-TEST_TITLES: Mapping[TestSet, str] = {
-    "official": "official test set",
-    "extended": "extended test set (official and fresh positives)",
-    "tuning": "validation and tuning pool",
-}
-
-
 def measure_title(measure: str) -> str:
-    """As the tables head it: FPR@98, AUC, error@80."""
+    """As the head of a column: FPR@98, AUC, error@80."""
     return measure.upper() if measure.startswith(("fpr", "auc")) else measure.removesuffix("tpr")
 
 
@@ -253,65 +233,6 @@ def arm_title(arm: str) -> str:
     """Inside a sentence."""
     names = {"base": "base", BETTER: "base/ALM"}
     return names[arm] if arm in names else ARMS[arm].title.removeprefix("+ ")
-
-
-def contrast_title(first: str, second: str) -> str:
-    """One arm less another."""
-    return f"{arm_title(first)} − {arm_title(second)}"
-
-
-def test_title(grid: Grid, data: str) -> str:
-    """Which test set, and how many samples it has."""
-    counts, words = grid.counts(data), TEST_TITLES[grid.test]
-    if counts is None:
-        return words
-    kinds = ("critical", "others") if DATA[data].several_classes else ("positives", "negatives")
-    return f"{words}: {counts[0]:,} {kinds[0]}, {counts[1]:,} {kinds[1]}"
-
-
-def plain(value: float) -> str:
-    """One decimal, with a real minus."""
-    return _digits(value, 1)
-
-
-def _digits(value: float, count: int) -> str:
-    return f"{value:z.{count}f}".replace("-", "−")  # z: no negative zero
-
-
-def short(value: float, reach: float) -> str:
-    """Without decimals where the interval is too wide for them to mean anything."""
-    return plain(value) if reach < 20 else _digits(value, 0)
-
-
-def signed(value: float) -> str:
-    """The same with its sign."""
-    text = plain(value)
-    return text if text == "0.0" or text.startswith("−") else f"+{text}"
-
-
-def bracket(interval: Interval) -> str:
-    """An interval in few characters: decimals only where it is narrow."""
-    digits = 0 if interval.high - interval.low >= 3 else 1
-    return f"[{interval.low:.{digits}f}–{interval.high:.{digits}f}]"
-
-
-def gain_limits(gain: Gain | Interval) -> str:
-    """The interval of a gain, which may be a loss."""
-    digits = 0 if gain.high - gain.low >= 3 else 1
-    low, high = (_digits(end, digits) for end in (gain.low, gain.high))
-    return f"[{low} to {high}]" if gain.low < 0 else f"[{low}–{high}]"
-
-
-def spread(estimate: Estimate) -> str:
-    """± half the interval, or nothing from one split."""
-    return "" if estimate.reach is None else f"± {short(estimate.reach, estimate.reach)}"
-
-
-def limits(estimate: Estimate) -> str:
-    """The interval of a difference."""
-    if estimate.low is None or estimate.high is None or estimate.reach is None:
-        return "(one split)"
-    return f"({short(estimate.low, estimate.reach)} to {short(estimate.high, estimate.reach)})"
 
 
 def verdict(estimate: Estimate) -> str:
@@ -325,44 +246,23 @@ def verdict(estimate: Estimate) -> str:
     return "lower" if estimate.mean < 0 else "higher"
 
 
-def published_words(value: float | None, *, others: bool) -> str:
-    """A published value in brackets; a dash for none in a table that has others."""
-    return f"({plain(value)})" if value is not None else "(–)" if others else ""
-
-
-def single_entry(cell: Cell, measure: str, *, deviation: bool = True) -> Entry:
-    """The mean over splits with its interval and spread; from one split the value alone."""
-    values = [single[measure] for single in cell.singles.values()]
-    if not values:
-        return NOTHING
-    found, around = mean_of(values), standard_deviation(values)
-    rest = f" ({plain(around)})" if deviation and around is not None else ""
-    return Entry(plain(found.mean), spread(found) + rest)
-
-
 def difference_rows(paired: Paired, losses: Sequence[str], label: str | None = None) -> list[Row]:
-    """A contrast's differences, and below what they allow to say and could have shown."""
+    """The differences of a contrast; below, verdict and smallest detectable difference."""
     found = {measure: paired.estimate(measure) for measure in paired.values}
     values = [Entry(signed(one.mean), limits(one)) for one in found.values()]
-    words = []
+    verdicts = []
     for measure, one in found.items():
         smallest = paired.detectable(measure)
-        words.append(Entry(verdict(one) + ("" if smallest is None else f"; {short(smallest, smallest)}")))
+        verdicts.append(Entry(verdict(one) + ("" if smallest is None else f"; {short(smallest, smallest)}")))
     kept = f"{len(paired.losses)} of {len(losses)} losses" if len(paired.losses) < len(losses) else ""
     return [
-        Row(label or contrast_title(paired.first, paired.second), (*values, Entry(str(len(paired.splits))))),
-        Row("", (*words, Entry(kept)), part=True),
+        Row(label or paired.title, (*values, Entry(str(len(paired.splits))))),
+        Row("", (*verdicts, Entry(kept)), part=True),
     ]
 
 
-def count_of(cell: Cell) -> str:
-    """How many splits there are, of how many if some are missing."""
-    have = len(cell.splits)
-    return str(have) if have == cell.planned else f"{have}/{cell.planned}"
-
-
 def scope(paired: Paired, losses: Sequence[str]) -> str:
-    """What a difference rests on."""
+    """How many splits and losses a difference rests on."""
     splits = f"{len(paired.splits)} split" + "s" * (len(paired.splits) != 1)
     if len(losses) == 1:
         return splits
@@ -372,53 +272,30 @@ def scope(paired: Paired, losses: Sequence[str]) -> str:
 
 def power_note(paired: Paired, losses: Sequence[str]) -> str:
     """Which difference could have been detected."""
-    title = contrast_title(paired.first, paired.second)
     if len(paired.splits) < 2:
-        return f"{title}: one split leaves no interval and nothing that could be detected; more splits are needed."
+        return f"{paired.title}: one split gives no interval; more splits are needed."
     found = {measure: paired.detectable(measure) for measure in paired.values}
     parts = [f"{plain(value)} in {measure_title(m)}" for m, value in found.items() if value is not None]
     if not parts:
-        return f"{title}: the differences do not vary over splits; what could be detected cannot be said."
+        return f"{paired.title}: the differences do not vary over splits, so detectable differences are unknown."
     return (
-        f"Detectable: with {scope(paired, losses)} and their spread, a true {title} of {', '.join(parts)} points"
-        " would be found with 80 % power at the 5 % level; smaller ones would mostly go unseen."
+        f"Detectable with 80 % power at the 5 % level, from {scope(paired, losses)}: a true {paired.title} of"
+        f" {', '.join(parts)} points. Smaller differences would mostly be missed."
     )
 
 
-def multiplicity_note(pairs: Sequence[Paired]) -> str | None:
-    """How many differences are shown, and how many would stand out by chance alone."""
+def multiplicity_note(pairs: Sequence[Paired]) -> list[str]:
+    """How many differences are shown, and how many would stand out by chance; none for a single difference."""
     values = [p for one in pairs for m in one.values if (p := one.p_value(m)) is not None]
     if len(values) < 2:
-        return None
-    found, kept = sum(value < 0.05 for value in values), still_significant(values)
-    return (
-        f"{len(values)} differences are shown: without any true one about {0.05 * len(values):.1f} would be told"
-        f" apart by chance. Told apart: {found}; by Holm's correction for {len(values)}: {kept}."
-    )
+        return []
+    return [
+        f"{len(values)} differences are shown. If none were real, about {0.05 * len(values):.1f} would be told"
+        f" apart by chance. Told apart: {sum(value < 0.05 for value in values)}; after Holm's correction:"
+        f" {still_significant(values)}."
+    ]
 
 
 def preset_note(preset: str) -> str:
     """How large the networks were, since the paper's were larger."""
     return f"Preset {preset}: {PRESETS[preset].title}. Published: full width, 100 epochs, ensembles of 10 splits."
-
-
-def sentence(paired: Paired, losses: Sequence[str]) -> str:
-    """A contrast in words, measure by measure."""
-    parts = []
-    for measure in paired.values:
-        found = paired.estimate(measure)
-        parts.append(f"{measure_title(measure)} {signed(found.mean)} {limits(found)}: {verdict(found)}")
-    return f"{contrast_title(paired.first, paired.second)}, {scope(paired, losses)}: {'; '.join(parts)}."
-
-
-def growth_note(paired: Paired) -> str | None:
-    """The paper's claim that gains grow with the TPR, as a difference of differences."""
-    rates = [measure for measure in paired.values if measure.startswith("fpr")]
-    if len(rates) < 2 or paired.second != BETTER:
-        return None
-    pairs = zip(paired.values[rates[-1]], paired.values[rates[0]], strict=True)
-    growth = mean_of([easy - strict for easy, strict in pairs])
-    return (
-        f"Does Δ grow with the TPR? Δ in {measure_title(rates[0])} less Δ in {measure_title(rates[-1])}, single"
-        f" networks: {signed(growth.mean)} {limits(growth)}: {verdict(growth)}."
-    )

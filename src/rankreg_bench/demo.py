@@ -4,25 +4,33 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from rich.console import Console
 
 from rankreg.datasets import load
 from rankreg.report import Model, Settings, write
 from rankreg_bench.arms import ARMS
 from rankreg_bench.grids import DATA
-from rankreg_bench.pages import Page
-from rankreg_bench.records import Grid
+from rankreg_bench.pages import Page, print_pages
+from rankreg_bench.records import Grid, Selection
 from rankreg_bench.sheets import Sheet
 
 NOTES = (
-    "Lower FPR is better, higher AUC is better. Single networks are what one training run gives.",
+    "Lower FPR is better, higher AUC is better; base loss: BCE; RankReg: as published.",
     "The splits differ in what is trained on and share one test part: the intervals say how much the split matters,"
     " not what another data set would give.",
 )
 
 
-def demo_page(sheet: Sheet) -> Page:
-    """The networks of each method and the differences between methods, in brief."""
-    return Page(sheet.page().title, (sheet.singles(), *[sheet.differences()] * bool(sheet.pairs)), NOTES)
+def show(selection: Selection, path: Path) -> None:
+    """Print what each method reaches and what each part of it adds, and write the report."""
+    (grid,) = selection.grids()
+    (data,) = grid.names(0)
+    sheet, console = Sheet(selection, grid, data), Console(highlight=False)
+    title = f"{DATA[data].title} in training: {grid.title(data)}, in %"
+    print_pages([Page(title, (sheet.singles(), sheet.differences()), NOTES)], console)
+    report = write_report(path, grid, data)
+    console.print(f"Report for the browser: {report.resolve()}", markup=False, soft_wrap=True)
+    console.print(f"Records and scores: {selection.folder.resolve()}", markup=False, soft_wrap=True)
 
 
 def write_report(path: Path, grid: Grid, data: str) -> Path:
@@ -34,5 +42,5 @@ def write_report(path: Path, grid: Grid, data: str) -> Path:
         return Image.fromarray(255 - rows).resize((64, 64), Image.Resampling.NEAREST)
 
     models = [Model.of(ARMS[arm].title, cell.mean, image=picture) for (_, _, arm), cell in grid.cells.items()]
-    settings = Settings(tprs=(0.95,), title=f"{DATA[data].title}: ensembles of all splits")
+    settings = Settings(tprs=(0.95,), title=f"{DATA[data].title} in training: ensembles of all splits")
     return write(path, models, settings)

@@ -1,9 +1,4 @@
-"""The paper's numbers of one run, in percent.
-
-The paper's numbers of one set of scores with 95 % intervals over test samples, in percent.
-
-The numbers that the paper prints, from the two files beside this one.
-"""
+"""What is measured: the paper's numbers of a set of scores, with 95 % intervals, and the values that it printed."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -14,45 +9,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.metrics import auc, empirical_thresholds, error_at_tpr, fpr_at_tpr
-from rankreg.operating import Interval, auc_interval, compare, fpr_at_tpr_interval, lower_bound, paired, upper_bound
+from rankreg.operating import (
+    Interval,
+    auc_interval,
+    compare,
+    fpr_at_tpr_interval,
+    lower_bound,
+    paired,
+    upper_bound,
+)
 from rankreg.scores import Scores
-from rankreg_bench.grids import DATA, Data, Experiment
-
-
-def names_of(data: Data) -> tuple[str, ...]:
-    """What is measured on a data set, as the published tables call it."""
-    if data.several_classes:
-        return (*(f"error@{100 * tpr:.0f}tpr" for tpr in data.tprs), "accuracy")
-    return (*(f"fpr@{100 * tpr:.0f}" for tpr in data.tprs), "auc")
-
-
-def measures(name: str, parts: Sequence[Scores], critical: int = 1) -> dict[str, float]:
-    """FPR at each TPR and AUC; with several classes the others' error at each TPR of the critical one, accuracy."""
-    data = DATA[name]
-    labels = np.concatenate([part.labels for part in parts])
-    values = np.concatenate([part.values for part in parts]).astype(np.float64)
-    if data.several_classes:
-        accuracy = (values.argmax(axis=1) == labels).mean()
-        found = [*error_at_tpr(labels, values, data.tprs, critical=critical), accuracy]
-    else:
-        found = [*fpr_at_tpr(labels, values, data.tprs), auc(labels, values)]
-    return {key: round(100 * float(value), 3) for key, value in zip(names_of(data), found, strict=True)}
-
+from rankreg_bench.grids import DATA, Data, Experiment, noise_of
 
 CONFIDENCE = 0.95
 RISK = (1 - CONFIDENCE) / 2  # on either side
 DRAWS, SEED = 1000, 0
 
 
+def measures_of(data: Data) -> tuple[str, ...]:
+    """What is measured on a data set, as the published tables call it."""
+    if data.several_classes:
+        return (*(f"error@{100 * tpr:.0f}tpr" for tpr in data.tprs), "accuracy")
+    return (*(f"fpr@{100 * tpr:.0f}" for tpr in data.tprs), "auc")
+
+
+def higher_is_better(measure: str) -> bool:
+    """True for AUC and accuracy, false for errors and false alarms."""
+    return measure in ("auc", "accuracy")
+
+
+def measured(data: Data, scores: Scores) -> dict[str, float]:
+    """FPR at each TPR and AUC; or the others' error at each TPR of the critical class, and accuracy. In percent."""
+    labels, values = scores.labels, scores.values.astype(np.float64)
+    if data.several_classes:
+        accuracy = (values.argmax(axis=1) == labels).mean()
+        found = [*error_at_tpr(labels, values, data.tprs, critical=data.critical), accuracy]
+    else:
+        found = [*fpr_at_tpr(labels, values, data.tprs), auc(labels, values)]
+    return {key: round(100 * float(value), 3) for key, value in zip(measures_of(data), found, strict=True)}
+
+
 def intervals_of(data: Data, scores: Scores) -> dict[str, Interval]:
-    """FPR: exact; AUC: DeLong; error at a TPR: bootstrap; accuracy: Clopper–Pearson."""
+    """The same with intervals. FPR: exact; AUC: DeLong; error at a TPR: bootstrap; accuracy: Clopper–Pearson."""
     values = scores.values.astype(np.float64)
     if data.several_classes:
         found = [*_errors(scores.labels, values, data), _accuracy(scores.labels, values)]
     else:
         fprs = [fpr_at_tpr_interval(scores.labels, values, tpr=tpr, confidence=CONFIDENCE) for tpr in data.tprs]
         found = [*fprs, auc_interval(scores.labels, values, confidence=CONFIDENCE)]
-    return {name: _percent(interval) for name, interval in zip(names_of(data), found, strict=True)}
+    return {name: _percent(interval) for name, interval in zip(measures_of(data), found, strict=True)}
 
 
 def difference_intervals(data: Data, first: Scores, second: Scores) -> dict[str, Interval]:
@@ -62,7 +67,7 @@ def difference_intervals(data: Data, first: Scores, second: Scores) -> dict[str,
     differences = [*(one.fpr for one in found), found[0].auc]
     return {
         name: _percent(Interval(one.difference, one.low, one.high, CONFIDENCE))
-        for name, one in zip(names_of(data), differences, strict=True)
+        for name, one in zip(measures_of(data), differences, strict=True)
     }
 
 
@@ -78,7 +83,7 @@ def _accuracy(labels: NDArray[np.int64], logits: NDArray[np.float64]) -> Interva
 
 
 def _errors(labels: NDArray[np.int64], logits: NDArray[np.float64], data: Data) -> list[Interval]:
-    """The others' mean error at each TPR, its interval by resampling every class.
+    """The mean error of the other classes at each TPR, its interval by resampling every class.
 
     The critical class decides the threshold; given that, the errors of another class are a binomial count.
     """
@@ -103,25 +108,17 @@ def _errors(labels: NDArray[np.int64], logits: NDArray[np.float64], data: Data) 
     return [Interval(float(value), float(low[k]), float(high[k]), CONFIDENCE) for k, value in enumerate(estimates)]
 
 
-Values = dict[str, float]
-
-
-def published_values(experiment: Experiment, data: str, loss: str, arm: str) -> Values:
+def published_values(experiment: Experiment, data: str, loss: str, arm: str) -> dict[str, float]:
     """What the paper prints in that row, by measure; empty where it has no such row."""
     row = experiment.arms.get(arm)
     if experiment.published is None or row is None:
         return {}
-    source = DATA[data]
+    source = DATA[data].published
     if experiment.layout == "main":
-        return _rows("main").get((experiment.published, source.published, loss, row), {})
+        return _rows("main").get((experiment.published, source, loss, row), {})
     if experiment.layout == "noise":
         row = f"{row}@eta={noise_of(data)}"
-    return _rows("ablations").get((experiment.published, source.published, row), {})
-
-
-def noise_of(data: str) -> float:
-    """The share of training labels that are flipped."""
-    return float(DATA[data].settings.get("noise", 0.0))
+    return _rows("ablations").get((experiment.published, source, row), {})
 
 
 def published_gain(experiment: Experiment, data: str, losses: Sequence[str], measure: str) -> float | None:
@@ -145,16 +142,11 @@ def ranking_arm(experiment: Experiment) -> str:
     return rows.get("rankreg", "rankreg")
 
 
-def higher_is_better(measure: str) -> bool:
-    """Whether more of it is wanted: not of error and false alarms."""
-    return measure in ("auc", "accuracy")
-
-
 @cache
-def _rows(name: str) -> Mapping[tuple[str, ...], Values]:
-    """The values of a file by the columns before them."""
+def _rows(name: str) -> Mapping[tuple[str, ...], dict[str, float]]:
+    """The values of a published file, by the columns before them."""
     text = files("rankreg_bench").joinpath("published", f"{name}.csv").read_text(encoding="utf-8")
-    found: dict[tuple[str, ...], Values] = {}
+    found: dict[tuple[str, ...], dict[str, float]] = {}
     for *place, measure, value in list(csv.reader(text.splitlines()))[1:]:
         found.setdefault(tuple(place), {})[measure] = float(value)
     return found

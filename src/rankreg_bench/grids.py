@@ -1,7 +1,4 @@
-"""What is run: data sets and experiments, as literal tables. A line here, or in `arms.py`, adds another one.
-
-An experiment at a preset's size, spelled out run by run. No torch: a table must find its records without it.
-"""
+"""What is run: data sets and experiments as literal tables, and their runs one by one; no torch."""
 
 import hashlib
 import json
@@ -21,7 +18,7 @@ from rankreg_bench.arms import (
     RANKED_BUFFERS,
     RATES,
     SETTINGS,
-    TUNING,
+    TUNED,
 )
 
 Layout = Literal["main", "arms", "noise"]
@@ -31,13 +28,13 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Data:
-    """A data set of the bench: which loader with which settings, and what the paper calls it.
+    """A data set: its loader's settings, and what the paper calls it.
 
-    family: the entry of a preset that says how it is trained. tprs: where the paper reports FPR, or, for several
-    classes, the mean error of the others. published: the paper's name for it, if it has one. critical: the class
-    whose misses matter, as the labels count it.
+    family: the entry of a preset that says how it is loaded and trained. tprs: where FPR is reported, or, with
+    several classes, the mean error of the others. published: the paper's name for it. critical: the index of the
+    class whose misses matter.
 
-    A table of one's own is a row of the family "table", with its path (below the folder of the data sets, or
+    Your own table is a row of the family "table", with its path (below the folder of the data sets, or
     absolute) and the options of `rankreg.datasets.table`:
 
         "claims": Data("Claims", "table", {"path": "claims.csv", "target": "fraud", "positive": "yes"}, FOUR)
@@ -56,10 +53,9 @@ class Data:
 class Experiment:
     """A table or figure: data × losses × arms, on the same splits.
 
-    arms: each with the name of its row in the paper's table, or None where the paper has no such row. splits: how
-    many the compact preset runs, from `first_split` on. judged_on: the test sets that tables show; where settings
-    are chosen, neither the official nor the extended one. ceiling: the experiment whose base loss had all
-    positives, to say how much of the way there each arm goes. preset: the size that is meant when none is named.
+    arms: each with the name of its row in the paper's table, or None. splits: how many the compact preset runs,
+    from `first_split` on. judged_on: the test sets that tables show; only "tuning" where settings are chosen.
+    ceiling: the experiment whose base loss had all positives. preset: the size if none is named.
     """
 
     title: str
@@ -121,21 +117,23 @@ GENTLE = (
 METHODS: dict[str, str | None] = dict.fromkeys(
     ("base", "buffer", "probability", "oversampling", "among-negatives-weight-0.1", "rankreg", "alm")
 )
+BOTH = ("cifar10-100", "cifar100-100")
 MAIN = {"base": "base", "alm": "alm", "buffer": None, "rankreg": "rankreg"}
 
 EXPERIMENTS: dict[str, Experiment] = {
-    "cifar10-100": Experiment(
-        "CIFAR-10, 1:100", ("cifar10-100",), MAIN, LOSSES, published="cifar10_imb100", layout="main", splits=5
-    ),
-    "cifar10-200": Experiment(
-        "CIFAR-10, 1:200", ("cifar10-200",), MAIN, LOSSES, published="cifar10_imb200", layout="main"
-    ),
-    "cifar100-100": Experiment(
-        "CIFAR-100, 1:100", ("cifar100-100",), MAIN, LOSSES, published="cifar100_imb100", layout="main", splits=5
-    ),
-    "cifar100-200": Experiment(
-        "CIFAR-100, 1:200", ("cifar100-200",), MAIN, LOSSES, published="cifar100_imb200", layout="main"
-    ),
+    **{
+        f"cifar{classes}-{ratio}": Experiment(
+            f"CIFAR-{classes}, 1:{ratio}",
+            (f"cifar{classes}-{ratio}",),
+            MAIN,
+            LOSSES,
+            published=f"cifar{classes}_imb{ratio}",
+            layout="main",
+            splits=splits,
+        )
+        for classes in (10, 100)
+        for ratio, splits in ((100, 5), (200, 3))
+    },
     "melanoma": Experiment(
         "Melanoma",
         ("melanoma",),
@@ -152,26 +150,20 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "controls": Experiment(
         "Controls the paper lacks: the buffer alone, oversampling, twice the steps; gentle RankReg",
-        ("cifar10-100", "cifar100-100"),
-        {
-            "base": None,
-            "batch-32": None,
-            "oversampling": None,
-            "buffer": None,
-            "rankreg": None,
-            "probability": None,
-            "among-negatives-weight-0.1": None,
-        },
+        BOTH,
+        dict.fromkeys(
+            ("base", "batch-32", "oversampling", "buffer", "rankreg", "probability", "among-negatives-weight-0.1")
+        ),
         splits=5,
         notes=(GENTLE,),
     ),
-    "more-positives": Experiment(  # more than can be learned by heart: has the ranking term something to do then?
+    "more-positives": Experiment(  # does the ranking term help if positives cannot be memorised?
         "Many more positives to train on",
         ("cifar10-10", "cifar100-20"),
         dict.fromkeys(("base", "oversampling", "buffer", "rankreg", "among-negatives-weight-0.1")),
         notes=(GENTLE,),
     ),
-    "oversampled-ranking": Experiment(  # what rebalances without a buffer: does the term add to that?
+    "oversampled-ranking": Experiment(  # does the term help without a buffer?
         "The ranking term with oversampling in place of the buffer",
         ("cifar10-100", "cifar100-100", "cifar10-10"),
         dict.fromkeys(("base", "buffer", "oversampling", "oversampling-rankreg", "oversampling-gentle")),
@@ -179,13 +171,13 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "rank-penalty": Experiment(
         "Rank penalties",
-        ("cifar10-100", "cifar100-100"),
+        BOTH,
         {"rank": "rank", "rankreg": "squared", "cubed": "cubed", "exponential": "exponential"},
         published="rank_penalty",
     ),
     "buffer-policy": Experiment(
         "Buffer policies",
-        ("cifar10-100", "cifar100-100"),
+        BOTH,
         {"rankreg": "dequeue-max", "fifo": "fifo", "dequeue-min": "dequeue-min"},
         published="buffer_policy",
     ),
@@ -197,13 +189,13 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "buffer-size": Experiment(
         "Buffer sizes",
-        ("cifar10-100", "cifar100-100"),
+        BOTH,
         {"size-0": "0", "size-5": "5", "size-10": "10", "size-20": "20", "rankreg": "32", "size-48": "48"},
         published="buffer_size",
     ),
     "smaller-buffers": Experiment(  # is the ranking term more than a weaker rebalancing?
         "Smaller buffers, with and without the ranking term",
-        ("cifar10-100", "cifar100-100"),
+        BOTH,
         dict.fromkeys(("base", *BUFFERS, "buffer", *RANKED_BUFFERS, "rankreg")),
     ),
     "label-noise": Experiment(
@@ -213,7 +205,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         published="label_noise",
         layout="noise",
     ),
-    "roc": Experiment("ROC curves", ("cifar10-100", "cifar100-100"), MAIN, splits=5),  # runs of the main tables
+    "roc": Experiment("ROC curves", BOTH, MAIN, splits=5),  # runs of the main tables
     "multiclass": Experiment(
         "Several classes, one of them critical",
         ("cifar10-lt-100", "cifar10-lt-200"),
@@ -228,16 +220,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     "ham10000": Experiment(
         "HAM10000 melanoma, a stand-in for ISIC 2020",
         ("ham10000-170",),
-        {
-            "base": None,
-            "alm": None,
-            NO_BUFFER: None,
-            "buffer": None,
-            "rankreg": None,
-            "fifo": None,
-            "batch-only": None,
-            "fifo-batch-only": None,
-        },
+        dict.fromkeys(("base", "alm", NO_BUFFER, "buffer", "rankreg", "fifo", "batch-only", "fifo-batch-only")),
         ceiling="ham10000-ceiling",
     ),
     "ham10000-ceiling": Experiment("All melanomas of HAM10000: the ceiling", ("ham10000-all",), {"base": None}),
@@ -248,20 +231,20 @@ EXPERIMENTS: dict[str, Experiment] = {
         judged_on=("tuning",),  # the best of many looks better than it is: confirm it on a test set, as an arm
         notes=(GENTLE,),
     ),
-    "larger-batches": Experiment(  # 32 negatives a step resolve the tail poorly: do more give the term work?
+    "larger-batches": Experiment(  # does the term help with more negatives a step?
         "More samples a step, in the batch or in batch and buffer",
-        ("cifar10-100", "cifar100-100"),
+        BOTH,
         dict.fromkeys(("buffer", "rankreg", *LARGER)),
         judged_on=("tuning",),
     ),
-    "last-epoch": Experiment(  # seen on validation images of splits 0 to 4: asked again of others (0054)
+    "last-epoch": Experiment(  # seen on splits 0 to 4, tested on others (docs/decisions/0054)
         "The last epoch, whatever its validation results",
         ("cifar100-100", "cifar100-200"),
         dict.fromkeys(LAST),
         splits=10,
         first_split=5,
     ),
-    "passing-each-other": Experiment(  # what is left of the harm when positives cannot, docs/decisions/0053
+    "passing-each-other": Experiment(  # docs/decisions/0053
         "Positives that pass each other, or cannot: ranks among negatives, or one shift for all (penalty r)",
         ("cifar10-10", "cifar100-20", "cifar10-100", "cifar100-100"),
         dict.fromkeys(("buffer", "rankreg", "among-negatives", "among-negatives-weight-0.1", "rank")),
@@ -280,7 +263,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Learning curves",
         ("cifar100-100", "cifar10-100"),
         METHODS,
-        splits=10,
         preset="converged",
         judged_on=("extended", "official"),
     ),
@@ -293,17 +275,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         judged_on=("tuning",),
     ),
     "demo": Experiment(
-        "The demo: a rare digit of scikit-learn's",
-        ("digits-100",),
-        dict.fromkeys(MAIN),
-        splits=8,
-        preset="demo",
-        judged_on=("official",),
+        "The demo: a rare digit", ("digits-100",), dict.fromkeys(MAIN), preset="demo", judged_on=("official",)
     ),
     "tuning": Experiment(
         "Learning rate and epochs of each method, judged on the tuning pool",
         ("cifar100-100", "cifar10-100", "cifar10-10"),
-        dict.fromkeys(("base", "buffer", "rankreg", *TUNING)),
+        dict.fromkeys(("base", "buffer", "rankreg", *TUNED)),
         judged_on=("tuning",),
     ),
 }
@@ -398,6 +375,11 @@ def plans_of(name: str, preset: str, *, splits: int | None = None, only: Sequenc
         for loss in losses
         for arm in arms
     ]
+
+
+def noise_of(data: str) -> float:
+    """The share of training labels that are flipped."""
+    return float(DATA[data].settings.get("noise", 0.0))
 
 
 def unique(plans: Iterable[Plan]) -> list[Plan]:

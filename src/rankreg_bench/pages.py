@@ -1,77 +1,18 @@
-"""What a page of results consists of, before it is rendered as text, Markdown, CSV or LaTeX.
-
-A page as text, Markdown, CSV or LaTeX; the same page gives the same bytes.
-"""
+"""Pages of results, rendered as text, Markdown, CSV or LaTeX; the same page gives the same bytes."""
 
 import csv
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from rankreg.extension import look_up, write_whole
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What stands in one place of a table: a value, underlined if it is the best, and what goes with it."""
-
-    value: str
-    rest: str = ""
-    best: bool = False
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of a table; rule: whether a line is drawn above it; part: whether it belongs under the one before."""
-
-    label: str
-    entries: tuple[Entry, ...]
-    rule: bool = False
-    part: bool = False
-
-
-@dataclass(frozen=True)
-class Block:
-    """A table with a title and the names of its columns."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True)
-class Number:
-    """One number with all that says what it is: a row of the CSV file."""
-
-    experiment: str
-    data: str
-    test: str
-    loss: str
-    arm: str
-    measure: str
-    kind: str
-    value: float
-    low: float | None = None
-    high: float | None = None
-    splits: int = 0
-    published: float | None = None
-
-
-@dataclass(frozen=True)
-class Page:
-    """Blocks under one title, and what has to be said about them."""
-
-    title: str
-    blocks: tuple[Block, ...]
-    notes: tuple[str, ...] = ()
-    numbers: tuple[Number, ...] = field(default=(), repr=False)
-
+from rankreg.operating import Estimate, Interval
 
 WIDTH = 120  # of lines that do not go to a terminal; a table may be a little wider than its titles and notes
 WIDEST, LABEL = 160, 26
@@ -96,28 +37,121 @@ LATEX = {
 }
 
 
+@dataclass(frozen=True)
+class Entry:
+    """A cell of a table: a value, underlined if it is the best, and what follows it."""
+
+    value: str
+    rest: str = ""
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table; rule: draw a line above it; part: it belongs to the row above."""
+
+    label: str
+    entries: tuple[Entry, ...]
+    rule: bool = False
+    part: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """A table with a title and the names of its columns."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number and what it is: a row of the CSV file."""
+
+    experiment: str
+    data: str
+    test: str
+    loss: str
+    arm: str
+    measure: str
+    kind: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    splits: int = 0
+    published: float | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """Tables under one title, with notes."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    notes: tuple[str, ...] = ()
+    numbers: tuple[Number, ...] = field(default=(), repr=False)
+
+
+def plain(value: float, digits: int = 1) -> str:
+    """A number with a real minus sign and no negative zero."""
+    return f"{value:z.{digits}f}".replace("-", "−")
+
+
+def signed(value: float) -> str:
+    """The same with its sign."""
+    text = plain(value)
+    return text if text == "0.0" or text.startswith("−") else f"+{text}"
+
+
+def short(value: float, reach: float) -> str:
+    """Without decimals where the interval is too wide for them."""
+    return plain(value, 1 if reach < 20 else 0)
+
+
+def bracket(interval: Interval) -> str:
+    """The interval of an estimate or a gain; decimals only where it is narrow."""
+    low, high = (plain(end, 0 if interval.high - interval.low >= 3 else 1) for end in (interval.low, interval.high))
+    return f"[{low} to {high}]" if interval.low < 0 else f"[{low}–{high}]"
+
+
+def spread(estimate: Estimate) -> str:
+    """± half the interval; empty for one split."""
+    return "" if estimate.reach is None else f"± {short(estimate.reach, estimate.reach)}"
+
+
+def limits(estimate: Estimate) -> str:
+    """The interval of a difference."""
+    if estimate.low is None or estimate.high is None or estimate.reach is None:
+        return "(one split)"
+    return f"({short(estimate.low, estimate.reach)} to {short(estimate.high, estimate.reach)})"
+
+
+def published_text(value: float | None, *, others: bool) -> str:
+    """A published value in brackets; a dash where it is missing from a table that has others."""
+    return f"({plain(value)})" if value is not None else "(–)" if others else ""
+
+
 def rendered(pages: Sequence[Page], style: str) -> str:
     """All pages in one of the formats, text without colours."""
     return look_up(FORMATS, style, "format")(pages)
 
 
-def write(path: Path, text: str) -> None:
-    """Whole, or not at all."""
+def write(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all; make its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, text.encode())
+    write_whole(path, content)
 
 
 def as_text(pages: Sequence[Page]) -> str:
-    """For a pipe or a file: the best are between underscores."""
-    from rich.console import Console
-
+    """For a pipe or a file: the best values stand between underscores."""
     sink = io.StringIO()
     print_pages(pages, Console(file=sink, width=WIDEST, highlight=False, color_system=None))
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines()) + "\n"
 
 
-def print_pages(pages: Sequence[Page], console: "Console") -> None:
-    """On a terminal the best are underlined."""
+def print_pages(pages: Sequence[Page], console: Console) -> None:
+    """For a terminal: the best values are underlined."""
     for page in pages:
         _print_wrapped(console, page.title, style="bold")
         console.print("═" * min(console.width, WIDTH))
@@ -131,16 +165,12 @@ def print_pages(pages: Sequence[Page], console: "Console") -> None:
         console.print()
 
 
-def _print_wrapped(console: "Console", text: str, style: str = "") -> None:
-    from rich.text import Text
-
+def _print_wrapped(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style), width=min(console.width, WIDTH))
 
 
-def _rich_table(block: Block, *, plain: bool, narrow: bool) -> "Table":
-    from rich import box
+def _rich_table(block: Block, *, plain: bool, narrow: bool) -> Table:
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for place, name in enumerate(block.head):

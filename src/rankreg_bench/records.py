@@ -1,11 +1,7 @@
-"""One record per finished run: a JSON file that says how it was made, and its scores beside it.
+"""Records of finished runs, and the results of an experiment read from them: no torch, no data sets.
 
-Ids and labels, the same for many runs, are kept once, named by their digest.
-
-
-From plans and records to numbers: what each cell of a grid came to, on one test set. No torch, no data sets.
-
-What a table was asked for, and the recorded runs that answer it.
+A record is a JSON file that says how the run was made, with its scores beside it. Ids and labels, the same for many
+runs, are kept once, named by their digest.
 """
 
 import hashlib
@@ -28,7 +24,7 @@ from rankreg.extension import look_up, write_whole
 from rankreg.operating import Interval
 from rankreg.scores import Scores, joined
 from rankreg_bench.arms import ARMS
-from rankreg_bench.estimates import intervals_of, measures, names_of
+from rankreg_bench.estimates import intervals_of, measured, measures_of
 from rankreg_bench.grids import DATA, Experiment, Plan, TestSet, experiment_of, plans_of, stands_in, title_of
 
 FORMAT = 1
@@ -55,8 +51,9 @@ class Records:
 
     def write(self, plan: Plan, outcome: Outcome) -> None:
         """Write scores, then the record, each whole: a run without a record is unfinished."""
-        known = {part: {"ids": s.ids, "labels": s.labels} for part, s in outcome.scores.items()}
-        arrays = {f"{part}-{kind}": array for part, both in known.items() for kind, array in both.items()}
+        arrays: dict[str, NDArray[Any]] = {}
+        for part, scores in outcome.scores.items():
+            arrays |= {f"{part}-ids": scores.ids, f"{part}-labels": scores.labels}
         digest = _digest(arrays)
         samples = self.folder / "samples" / f"{digest}.npz"
         if not samples.exists():
@@ -87,7 +84,7 @@ class Records:
 
     def files(self) -> Iterator[Path]:
         """Every record there is, of any experiment and preset."""
-        return iter(sorted(path for path in self.folder.glob("*/*/*.json")))
+        return iter(sorted(self.folder.glob("*/*/*.json")))
 
     @staticmethod
     def read_file(path: Path) -> dict[str, Any]:
@@ -168,6 +165,11 @@ PARTS: Mapping[TestSet, tuple[str, ...]] = {
     "tuning": ("validation", "tuning"),
 }
 OPTIONAL = ("tuning",)
+TEST_TITLES: Mapping[TestSet, str] = {
+    "official": "official test set",
+    "extended": "extended test set (official and fresh positives)",
+    "tuning": "validation and tuning pool",
+}
 
 Key = tuple[str, str, str]  # data set, loss, arm
 
@@ -182,9 +184,8 @@ class Cell:
 
     @cached_property
     def singles(self) -> dict[int, dict[str, float]]:
-        """Every split's measures, in percent."""
-        critical = DATA[self.data].critical
-        return {split: measures(self.data, [scores], critical) for split, scores in sorted(self.scores.items())}
+        """The measures of every split, in percent."""
+        return {split: measured(DATA[self.data], scores) for split, scores in sorted(self.scores.items())}
 
     @cached_property
     def mean(self) -> Scores:
@@ -221,7 +222,7 @@ class Grid:
 
     def measures(self, data: str) -> tuple[str, ...]:
         """What is measured on a data set."""
-        return names_of(DATA[data])
+        return measures_of(DATA[data])
 
     def shared(
         self, data: str, losses: Sequence[str], arms: Sequence[str]
@@ -242,6 +243,12 @@ class Grid:
                 positives = int((labels == DATA[data].critical).sum())
                 return positives, len(labels) - positives
         return None
+
+    def title(self, data: str) -> str:
+        """Which test set, and how many samples it has."""
+        title, counts = TEST_TITLES[self.test], self.counts(data)
+        kinds = ("critical", "others") if DATA[data].several_classes else ("positives", "negatives")
+        return title if counts is None else f"{title}: {counts[0]:,} {kinds[0]}, {counts[1]:,} {kinds[1]}"
 
 
 def read_runs(plans: Iterable[Plan], folder: Path) -> dict[str, dict[str, Scores]]:
@@ -294,7 +301,7 @@ DEFAULT_FOLDER = Path("records")
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """An experiment at a preset's size, some of it or all, and the folder of its records."""
+    """The runs of an experiment that a table or figure shows: which size, splits and parts, and their folder."""
 
     name: str
     preset: str
@@ -304,7 +311,7 @@ class Selection:
 
     @property
     def experiment(self) -> Experiment:
-        """What the name stands for; published values belong to the paper's data, not to what stands in for them."""
+        """The experiment; without published values if the preset replaces the paper's data by other data."""
         experiment = experiment_of(self.name)
         if any(stands_in(self.preset, data) for data in experiment.data):
             return replace(experiment, published=None)
@@ -315,13 +322,11 @@ class Selection:
         """All runs that belong to it."""
         return plans_of(self.name, self.preset, splits=self.splits, only=self.only)
 
-    def missing(self) -> str | None:
-        """How many runs have no record, and the command that trains them."""
+    def missing(self) -> list[str]:
+        """A note: how many runs have no record, and the command that trains them."""
         plans, records = self.plans, Records(self.folder)
         count = sum(not records.has(plan) for plan in plans)
-        if not count:
-            return None
-        return f"{count} of {len(plans)} runs are missing: {self.command()}"
+        return [f"{count} of {len(plans)} runs are missing: {self.command()}"] if count else []
 
     def command(self) -> str:
         """What trains the runs that are missing."""
@@ -330,15 +335,15 @@ class Selection:
         words += [f"--records {self.folder}"] * (self.folder != DEFAULT_FOLDER)
         return " ".join(words)
 
-    def diverged(self, data: Sequence[str]) -> str | None:
-        """Which runs on these data sets ended before their time."""
+    def diverged(self, data: Sequence[str]) -> list[str]:
+        """A note: which runs on these data sets diverged."""
         records = Records(self.folder)
         found = [
             f"{plan.loss.upper()} {ARMS[plan.arm].title} on {title_of(plan.data, plan.preset)}, split {plan.split}"
             for plan in self.plans
             if plan.data in data and records.has(plan) and records.read(plan).get("diverged")
         ]
-        return f"Diverged, and counted with the best epoch before: {'; '.join(found)}." if found else None
+        return [f"Diverged, and counted with the best epoch before: {'; '.join(found)}."] if found else []
 
     def grids(self, test: str | None = None) -> list[Grid]:
         """The grid on each test set that the experiment is judged on, or on the one that is named."""
@@ -351,16 +356,16 @@ class Selection:
         return found
 
     def tests(self, test: str | None = None) -> Sequence[TestSet]:
-        """The test sets that it is judged on, or the one that is named, if it may be shown there."""
+        """The test sets that the experiment is judged on, or the one that is named."""
         judged_on = self.experiment.judged_on
-        allowed: tuple[TestSet, ...] = judged_on if judged_on == ("tuning",) else (*judged_on, "tuning")
-        if test is None:
-            return judged_on
-        look_up({str(name): name for name in PARTS}, test, "test set")
-        wanted = [one for one in allowed if one == test]
-        if not wanted:
-            raise ValueError(
-                f"{self.name} chooses settings and is judged on the {' and '.join(judged_on)} pool only, never on a"
-                " test set: leave out --test"
-            )
-        return wanted
+        return judged_on if test is None else [checked_test(test, self.name, judged_on == ("tuning",))]
+
+
+def checked_test(test: str, name: str, for_choosing: bool) -> TestSet:
+    """The test set of that name; ValueError for a test set if the runs are there to choose settings by."""
+    look_up({str(known): known for known in PARTS}, test, "test set")
+    if for_choosing and test != "tuning":
+        raise ValueError(
+            f"{name} chooses settings: it is judged on the tuning pool, never on a test set; leave out --test"
+        )
+    return next(known for known in PARTS if known == test)

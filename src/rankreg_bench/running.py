@@ -1,8 +1,6 @@
-"""Processes that attempt runs side by side: this machine's, or a Dask cluster's. Both through joblib.
+"""The runs of a grid, side by side on this machine's cores or on a Dask cluster; finished ones are never repeated.
 
-Runs on an existing Dask cluster, through joblib's Dask backend.
-
-The runs of a grid, side by side on this machine's cores or on a cluster; finished ones are never repeated.
+joblib does both: loky for processes of this machine, its Dask backend for a cluster.
 """
 
 import os
@@ -21,20 +19,21 @@ from typing import TYPE_CHECKING, Any, Literal
 from rankreg.extension import cores
 from rankreg_bench.grids import Plan, unique
 from rankreg_bench.records import Outcome, Records
-from rankreg_bench.training import missing_data
 
 if TYPE_CHECKING:
     from distributed import Client
 
-
-Reason = Literal["recorded", "busy", "stopped", "failed"]
+Report = Callable[[Plan, str], None]
 BEAT = 0.5  # seconds between two looks for the parent
+DEATHS = 2  # of workers, without any run finishing in between, after which runs are attempted one by one
+PATIENCE = 2.0  # seconds between two looks at what another bench is doing
+DASK_PATIENCE = 10.0  # seconds for the scheduler to answer, and for a first worker to join
 _TURN = threading.Lock()  # a run owns torch's random numbers: two at once in one process would share them
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where runs work: their checkpoints, the records and the data, as every worker sees these folders."""
+    """Where runs work: the folders of records, checkpoints and data, as every worker sees them."""
 
     records: Path
     runs: Path
@@ -59,54 +58,145 @@ class Answer:
 
     plan: Plan
     outcome: Outcome | None = None
-    reason: Reason | None = None
+    reason: Literal["recorded", "busy", "stopped", "failed"] | None = None
     message: str = ""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Workers, at plans in the order given; `missing` says by loader which data they do not find."""
+    """Workers: `attempts` answers plans, begun in this order; `missing` says by loader which data they lack."""
 
     attempts: Callable[[Sequence[Plan], Place], Generator[Answer]]
     missing: Callable[[Sequence[str], Path | None], dict[str, str]]
 
 
-def attempt(plan: Plan, place: Place, bench: int | None = None) -> Answer:
-    """One run in a worker, recorded by it; what goes wrong is an answer too, and stops no other run.
+@dataclass
+class Summary:
+    """What became of the runs, by name; failed ones with the reason."""
 
-    bench: the process without which there is no point in going on, if it is the worker's parent.
+    done: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+def run_all(
+    plans: Iterable[Plan],
+    place: Place,
+    *,
+    workers: int | None = None,
+    on: Literal["loky", "dask"] = "loky",
+    address: str | None = None,
+    report: Report = lambda plan, state: None,
+) -> Summary:
+    """Train what has no record yet, in the order given, and record each run as it comes in.
+
+    report: called with every plan that is "done" or "failed", and once with each that is "busy": another bench
+    trains it, and it is waited for. A worker that dies takes its run with it; the run is tried again, from its last
+    checkpoint. ValueError if no run has the data it needs.
+    """
+    ledger = Ledger(Records(place.records), place, report)
+    left = [plan for plan in unique(plans) if not ledger.records.has(plan)]
+    if not left:
+        return ledger.summary
+    with cluster_pool(address) if on == "dask" else local_pool(workers or cores()) as pool:
+        left = ledger.with_data(left, pool)
+        while left:
+            with closing(persistently(left, place, pool)) as found:
+                again = [answer.plan for answer in found if not ledger.settled(answer)]
+            while again and not any(ledger.records.has(plan) or not place.in_use(plan) for plan in again):
+                time.sleep(PATIENCE)
+            left = again
+    return ledger.summary
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What is settled, and how."""
+
+    records: Records
+    place: Place
+    report: Report
+    summary: Summary = field(default_factory=Summary)
+    reported_busy: set[str] = field(default_factory=set)
+
+    def with_data(self, plans: Sequence[Plan], pool: Pool) -> list[Plan]:
+        """The plans whose data are there; the others fail before they start."""
+        missing = pool.missing(sorted({plan.loader for plan in plans}), self.place.data)
+        if all(plan.loader in missing for plan in plans):
+            raise ValueError("\n".join(dict.fromkeys(missing.values())))
+        for plan in plans:
+            if plan.loader in missing:
+                self.settled(Answer(plan, reason="failed", message=missing[plan.loader]))
+        return [plan for plan in plans if plan.loader not in missing]
+
+    def settled(self, answer: Answer) -> bool:
+        """Note the outcome or the failure; False if the run must be attempted again."""
+        plan = answer.plan
+        if answer.outcome is not None and not self.records.has(plan):
+            self.records.write(plan, answer.outcome)  # the worker has another disk
+        if self.records.has(plan):  # perhaps written by another bench
+            self.summary.done.append(plan.name)
+            self.report(plan, "done")
+            return True
+        if answer.reason == "failed":
+            self.summary.failed[plan.name] = answer.message
+            self.report(plan, "failed")
+            return True
+        if answer.reason == "busy" and plan.name not in self.reported_busy:
+            self.reported_busy.add(plan.name)
+            self.report(plan, "busy")
+        return False
+
+
+def persistently(plans: Sequence[Plan], place: Place, pool: Pool) -> Generator[Answer]:
+    """An answer for every plan, also when workers die: their runs are attempted again, in the end one by one."""
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    left, deaths = list(plans), 0
+    while left:
+        alone = deaths >= DEATHS  # loky ends all workers with the one that died, so the culprit is not known
+        try:
+            with closing(pool.attempts(left[:1] if alone else left[:], place)) as found:  # left changes meanwhile
+                for answer in found:
+                    left.remove(answer.plan)
+                    deaths = 0
+                    yield answer
+        except TerminatedWorkerError as error:
+            deaths += 1
+            if alone:
+                reason = " ".join(str(error).split())
+                message = f"its worker died, also without others beside it: is memory short? ({reason})"
+                yield Answer(left.pop(0), reason="failed", message=message)
+
+
+def attempt(plan: Plan, place: Place, bench: int | None = None) -> Answer:
+    """One run in a worker, recorded by it; an error is an answer too, and stops no other run.
+
+    bench: the process id of the bench, if it is the worker's parent: the worker ends with it.
     """
     from rankreg.train import FolderInUseError, locked
+    from rankreg_bench.training import perform
 
     if bench is not None and bench != os.getpid():
         end_with(bench)
-    claim = place.claim(plan)
+    records, claim, folder = Records(place.records), place.claim(plan), place.folder(plan)
+    answer = Answer(plan, reason="recorded")
     try:
-        with locked(claim), _TURN:
-            answer = _perform(plan, place)
+        with locked(claim), _TURN:  # from here to the record nobody else is at it
+            if not records.has(plan):
+                outcome = perform(plan, folder, place.data)
+                records.write(plan, outcome)
+                answer = Answer(plan, outcome)
+                shutil.rmtree(folder, ignore_errors=True)
     except FolderInUseError:
         return Answer(plan, reason="busy")
     except KeyboardInterrupt:
         if bench == os.getpid():
             raise
-        return Answer(plan, reason="stopped")  # somebody wants this worker gone, not the bench
+        return Answer(plan, reason="stopped")  # somebody ends this worker, not the bench
     except Exception as error:
         return Answer(plan, reason="failed", message=f"{type(error).__name__}: {error}")
     shutil.rmtree(claim, ignore_errors=True)  # whoever waits for this very lock will find the record
     return answer
-
-
-def _perform(plan: Plan, place: Place) -> Answer:
-    """Train and record, unless another bench has done so: from here to the record nobody else is at it."""
-    from rankreg_bench.training import perform
-
-    records, folder = Records(place.records), place.folder(plan)
-    if records.has(plan):
-        return Answer(plan, reason="recorded")
-    outcome = perform(plan, folder, place.data)
-    records.write(plan, outcome)
-    shutil.rmtree(folder, ignore_errors=True)
-    return Answer(plan, outcome)
 
 
 def in_use(folder: Path) -> bool:
@@ -125,9 +215,10 @@ def in_use(folder: Path) -> bool:
 
 
 def end_with(parent: int) -> None:
-    """End this process when its parent is gone, however that came: an orphan would hold memory and its run.
+    """End this process when its parent is gone.
 
-    Nothing is lost but the epoch under way. (Windows does not tell: an orphan finishes its run there.)
+    loky's workers do not watch their parent: after a kill of the bench they would go on, for hours with large runs.
+    Only the epoch under way is lost. (Windows does not tell: an orphan finishes its run there.)
     """
 
     def watch() -> None:
@@ -138,27 +229,6 @@ def end_with(parent: int) -> None:
     name = f"watching {parent}"
     if name not in {thread.name for thread in threading.enumerate()}:
         threading.Thread(target=watch, name=name, daemon=True).start()
-
-
-@contextmanager
-def local_pool(workers: int) -> Iterator[Pool]:
-    """Processes of this machine, one thread each; they end with the pool."""
-    from joblib import parallel_config
-    from joblib.externals.loky import get_reusable_executor
-
-    from rankreg_bench.training import missing_data
-
-    def attempts(plans: Sequence[Plan], place: Place) -> Generator[Answer]:
-        return answers(plans, place, "n_jobs", bench=os.getpid())
-
-    with warnings.catch_warnings(), parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
-        # joblib puts a new process in the place of one that holds 300 MB more than at first, as images do
-        warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
-        try:
-            yield Pool(attempts, missing_data)
-        finally:
-            if workers > 1:  # joblib runs a single worker's jobs in this process
-                get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
 
 
 def answers(plans: Sequence[Plan], place: Place, ahead: str, bench: int | None = None) -> Generator[Answer]:
@@ -172,16 +242,31 @@ def answers(plans: Sequence[Plan], place: Place, ahead: str, bench: int | None =
             yield answer
     finally:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # joblib regrets work that is left unused on purpose
+            warnings.simplefilter("ignore")  # joblib warns of work that is left unused on purpose
             found.close()
 
 
-DASK_PATIENCE = 10.0  # seconds for the scheduler to answer, and for a first worker to join
+@contextmanager
+def local_pool(workers: int) -> Iterator[Pool]:
+    """Processes of this machine, one thread each; they end with the pool."""
+    from joblib import parallel_config
+    from joblib.externals.loky import get_reusable_executor
+
+    from rankreg_bench.training import missing_data
+
+    with warnings.catch_warnings(), parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
+        # joblib replaces a process that holds 300 MB more than at first, as one with images does
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs were given")
+        try:
+            yield Pool(lambda plans, place: answers(plans, place, "n_jobs", bench=os.getpid()), missing_data)
+        finally:
+            if workers > 1:  # joblib runs a single worker's jobs in this process
+                get_reusable_executor(reuse=True).shutdown(wait=True, kill_workers=True)
 
 
 @contextmanager
 def cluster_pool(address: str | None) -> Iterator[Pool]:
-    """The cluster's workers; they may come and go."""
+    """The workers of an existing Dask cluster; they may come and go."""
     with _client(address) as client:
         from joblib import parallel_config
 
@@ -190,7 +275,7 @@ def cluster_pool(address: str | None) -> Iterator[Pool]:
                 yield from answers(plans, place, "all")  # so that workers who join later find work
             except CancelledError as error:
                 raise ValueError(
-                    f"the Dask cluster has dropped the runs ({error}): the same command goes on with what is left"
+                    f"the Dask cluster has dropped the runs ({error}): start the same command again"
                 ) from error
 
         with parallel_config(_backend()(client=client)):
@@ -218,14 +303,16 @@ def _client(address: str | None) -> Iterator["Client"]:
         several = sorted(worker for worker, threads in client.nthreads().items() if threads > 1)
         if several:
             raise ValueError(
-                f"{several[0]} has several threads, but a run owns its process: start the workers with --nthreads 1"
-                " and, for more at once, --nworkers"
+                f"{several[0]} has several threads, but a run needs its own process: start the workers with"
+                " --nthreads 1 and, for more at once, --nworkers"
             )
         yield client
 
 
 def _missing(client: "Client", loaders: Sequence[str], data_dir: Path | None) -> dict[str, str]:
     """By loader, what some worker does not find."""
+    from rankreg_bench.training import missing_data
+
     try:
         found = client.run(missing_data, loaders, data_dir)
     except ImportError as error:
@@ -264,121 +351,3 @@ def _answer_for(plan: Plan, callback: Callable[[Any], None], future: "Future[Any
     """Answer for a run that was lost: joblib would wait for it forever."""
     if (error := future.exception()) is not None:
         callback(Answer(plan, reason="failed", message=f"{type(error).__name__}: {error}"))
-
-
-Backend = Literal["loky", "dask"]
-Report = Callable[[Plan, str], None]
-DEATHS = 2  # of workers, without any run finishing in between, after which runs are attempted one by one
-PATIENCE = 2.0  # seconds between two looks at what another bench is doing
-
-
-@dataclass
-class Summary:
-    """What became of the runs, by name; failed ones with the reason."""
-
-    done: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
-
-
-def run_all(
-    plans: Iterable[Plan],
-    place: Place,
-    *,
-    workers: int | None = None,
-    on: Backend = "loky",
-    address: str | None = None,
-    report: Report = lambda plan, state: None,
-) -> Summary:
-    """Train what has no record yet, in the order given, and record each run as it comes in.
-
-    report: called with every plan that is "done" or "failed", and once with each that is "busy": another bench, or
-    what a killed one left on a cluster, is at it, and it is waited for. Workers that die take their run with them;
-    it is tried again, from its last checkpoint. ValueError if no run has the data it needs.
-    """
-    ledger = _Ledger(Records(place.records), place, report)
-    left = [plan for plan in unique(plans) if not ledger.records.has(plan)]
-    if not left:
-        return ledger.summary
-    with _pool(on, workers or cores(), address) as pool:
-        left = ledger.with_data(left, pool)
-        while left:
-            with closing(_persistently(left, place, pool)) as answers:
-                again = [answer.plan for answer in answers if not ledger.settled(answer)]
-            left = ledger.patiently(again)
-    return ledger.summary
-
-
-@contextmanager
-def _pool(on: Backend, workers: int, address: str | None) -> Iterator[Pool]:
-    if on == "loky":
-        with local_pool(workers) as pool:
-            yield pool
-    else:
-        with cluster_pool(address) as pool:
-            yield pool
-
-
-def _persistently(plans: Sequence[Plan], place: Place, pool: Pool) -> Generator[Answer]:
-    """An answer for every plan, also when workers die: what they were at is attempted again, in the end alone."""
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    left, deaths = list(plans), 0
-    while left:
-        alone = deaths >= DEATHS  # loky ends all workers with the one that died: who was the reason?
-        try:
-            with closing(pool.attempts(left[:1] if alone else left[:], place)) as answers:  # left changes meanwhile
-                for answer in answers:
-                    left.remove(answer.plan)
-                    deaths = 0
-                    yield answer
-        except TerminatedWorkerError as error:
-            deaths += 1
-            if alone:
-                reason = " ".join(str(error).split())
-                words = f"its worker died, also without others beside it: is memory short? ({reason})"
-                yield Answer(left.pop(0), reason="failed", message=words)
-
-
-@dataclass(frozen=True)
-class _Ledger:
-    """What is settled, and how."""
-
-    records: Records
-    place: Place
-    report: Report
-    summary: Summary = field(default_factory=Summary)
-    told: set[str] = field(default_factory=set)  # of which it was said that they are busy
-
-    def with_data(self, plans: Sequence[Plan], pool: Pool) -> list[Plan]:
-        """Those whose data are there; the others are failures before they start."""
-        missing = pool.missing(sorted({plan.loader for plan in plans}), self.place.data)
-        if all(plan.loader in missing for plan in plans):
-            raise ValueError("\n".join(dict.fromkeys(missing.values())))
-        for plan in plans:
-            if plan.loader in missing:
-                self.settled(Answer(plan, reason="failed", message=missing[plan.loader]))
-        return [plan for plan in plans if plan.loader not in missing]
-
-    def settled(self, answer: Answer) -> bool:
-        """Note the outcome or the failure; False if the run must be attempted again."""
-        plan = answer.plan
-        if answer.outcome is not None and not self.records.has(plan):
-            self.records.write(plan, answer.outcome)  # the worker has another disk
-        if self.records.has(plan):  # or by another bench, whatever came of it here
-            self.summary.done.append(plan.name)
-            self.report(plan, "done")
-        elif answer.reason == "failed":
-            self.summary.failed[plan.name] = answer.message
-            self.report(plan, "failed")
-        else:
-            if answer.reason == "busy" and plan.name not in self.told:
-                self.told.add(plan.name)
-                self.report(plan, "busy")
-            return False
-        return True
-
-    def patiently(self, plans: list[Plan]) -> list[Plan]:
-        """The same plans, once one of them is recorded or free."""
-        while plans and not any(self.records.has(plan) or not self.place.in_use(plan) for plan in plans):
-            time.sleep(PATIENCE)
-        return plans

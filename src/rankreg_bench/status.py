@@ -1,14 +1,11 @@
-"""How far the experiments are: runs done, their mean time, and the hours left on this machine.
-
-What `rankreg bench list`, `run` and `status` show.
-"""
+"""How far the experiments are: what `rankreg bench list`, `run` and `status` show."""
 
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -20,18 +17,12 @@ from rankreg_bench.arms import PRESETS
 from rankreg_bench.grids import DATA, EXPERIMENTS, Plan, offers, plans_of, unique
 from rankreg_bench.records import Records
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from rankreg_bench.running import Summary
-
-
 LIMIT = 60_000_000  # bytes of records that a repository should hold
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One experiment at one size; seconds: a run's mean, None without a record; hours: left, None if unknown."""
+    """One experiment at one size; seconds: mean of a run, None without a record; hours: left, None if unknown."""
 
     experiment: str
     preset: str
@@ -43,13 +34,31 @@ class Standing:
 
 @dataclass(frozen=True)
 class Status:
-    """All of them, and the folder's size, its records of no experiment, and what cannot be read."""
+    """All standings; the folder's size in bytes; records in all and of no experiment; files that cannot be read."""
 
     standings: tuple[Standing, ...]
     size: int
     records: int
     others: int
     damaged: tuple[str, ...]
+
+
+def experiment_table() -> Table:
+    """The experiments, and how many runs they take at each size."""
+    table = Table("experiment", "what", *PRESETS, title="Runs by preset", title_justify="left")
+    for name, experiment in EXPERIMENTS.items():
+        able = {preset: offers(preset, *experiment.data) for preset in PRESETS}
+        counts = [str(len(unique(plans_of(name, preset)))) if able[preset] else "–" for preset in PRESETS]
+        table.add_row(name, experiment.title, *counts)
+    return table
+
+
+def preset_table() -> Table:
+    """The presets."""
+    table = Table("preset", "size")
+    for name, preset in PRESETS.items():
+        table.add_row(name, preset.title)
+    return table
 
 
 def status_of(folder: Path, workers: int | None = None) -> Status:
@@ -65,26 +74,52 @@ def status_of(folder: Path, workers: int | None = None) -> Status:
         plans["all"] = unique(plan for each in plans.values() for plan in each)
         known |= {plan.name for plan in plans["all"]}
         pace = _pace([plan for plan in plans["all"] if plan.name in seconds], seconds)
-        standings += [
-            _standing(name, preset, each, seconds, pace, workers or cores()) for name, each in plans.items()
-        ]
+        for name, each in plans.items():
+            done = [seconds[plan.name] for plan in each if plan.name in seconds]
+            left = [plan for plan in each if plan.name not in seconds]
+            expected = [pace.get(DATA[plan.data].family, pace[""]) * plan.cost for plan in left] if pace else None
+            hours = None if expected is None else sum(expected) / (workers or cores()) / 3600
+            mean = float(np.mean(done)) if done else None
+            standings.append(Standing(name, preset, len(done), len(each), mean, hours))
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return Status(tuple(standings), size, len(seconds), len(set(seconds) - known), tuple(damaged))
 
 
-def status_table(status: Status) -> "Table":
-    """One line for every experiment of a preset that was begun."""
-    from rich.table import Table
+def _seconds(folder: Path) -> tuple[dict[str, float], list[str]]:
+    """The wall time of every record by the name of its run, and what could not be read."""
+    found, damaged = {}, []
+    for path in Records(folder).files():
+        try:
+            spent = Records.read_file(path)["seconds"]
+            whole = max(spent["total"], spent.get("training", 0.0))  # of a resumed run, total is of its last part
+            found[path.relative_to(folder).with_suffix("").as_posix()] = float(whole)
+        except (KeyError, TypeError):
+            damaged.append(f"{path} does not say how long the run took")
+        except ValueError as error:
+            damaged.append(str(error))
+    return found, damaged
 
+
+def _pace(done: Iterable[Plan], seconds: Mapping[str, float]) -> dict[str, float]:
+    """Seconds per unit of cost by family of data sets, and over all under the name ""."""
+    found: dict[str, list[float]] = {}
+    for plan in done:
+        for family in (DATA[plan.data].family, ""):
+            found.setdefault(family, []).append(seconds[plan.name] / plan.cost)
+    return {family: float(np.mean(values)) for family, values in found.items()}
+
+
+def status_table(status: Status) -> Table:
+    """One row for every experiment of a preset that was begun."""
     table = Table("preset", "experiment", title="Runs", title_justify="left")
     for head in ("done", "left", "s a run", "hours left"):
         table.add_column(head, justify="right")
-    for place, one in enumerate(status.standings):
-        last = one.experiment == "all" and place + 1 < len(status.standings)
+    for one in status.standings:
         left = one.total - one.done
         hours = "?" if one.hours is None else f"{one.hours:.1f}" if left else "–"
         mean = "–" if one.seconds is None else f"{one.seconds:.0f}"
-        name = "all, shared runs once" if one.experiment == "all" else one.experiment
+        last = one.experiment == "all"
+        name = "all, shared runs once" if last else one.experiment
         table.add_row(one.preset, name, f"{one.done}/{one.total}", str(left), mean, hours, end_section=last)
     return table
 
@@ -100,92 +135,30 @@ def status_lines(status: Status, folder: Path, workers: int | None = None) -> li
             " count as left"
         )
     if status.others:
-        lines.append(f"{status.others} records are of runs that no experiment has any longer: its settings changed")
+        lines.append(f"{status.others} records belong to no experiment: its settings have changed")
     lines += [f"damaged: {reason}; delete it and run again" for reason in status.damaged]
     return lines if status.records else [*lines, "begin with: rankreg bench run cifar100-100 --only bce"]
-
-
-def _seconds(folder: Path) -> tuple[dict[str, float], list[str]]:
-    """Every record's wall time by the run's name, and what could not be read."""
-    found, damaged = {}, []
-    for path in Records(folder).files():
-        try:
-            record = Records.read_file(path)
-            spent = record["seconds"]  # of a resumed run, the total is of its last part
-            whole = max(spent["total"], spent.get("training", 0.0))
-            found[path.relative_to(folder).with_suffix("").as_posix()] = float(whole)
-        except (KeyError, TypeError):
-            damaged.append(f"{path} does not say how long the run took")
-        except ValueError as error:
-            damaged.append(str(error))
-    return found, damaged
-
-
-def _standing(
-    name: str,
-    preset: str,
-    plans: list[Plan],
-    seconds: Mapping[str, float],
-    pace: Mapping[str, float],
-    workers: int,
-) -> Standing:
-    done = [plan for plan in plans if plan.name in seconds]
-    left = [plan for plan in plans if plan.name not in seconds]
-    mean = float(np.mean([seconds[plan.name] for plan in done])) if done else None
-    expected = [pace.get(DATA[plan.data].family, pace.get("")) for plan in left]
-    known = [one * plan.cost for one, plan in zip(expected, left, strict=True) if one is not None]
-    hours = sum(known) / workers / 3600 if len(known) == len(left) else None
-    return Standing(name, preset, len(done), len(plans), mean, hours)
-
-
-def _pace(done: Iterable[Plan], seconds: Mapping[str, float]) -> dict[str, float]:
-    """Seconds per unit of cost by family of data sets, and over all under the name ""."""
-    found: dict[str, list[float]] = {}
-    for plan in done:
-        for family in (DATA[plan.data].family, ""):
-            found.setdefault(family, []).append(seconds[plan.name] / plan.cost)
-    return {family: float(np.mean(values)) for family, values in found.items()}
-
-
-def experiment_table() -> Table:
-    """The experiments, and how many runs they take at each size."""
-    table = Table("experiment", "what", *PRESETS, title="Runs by preset", title_justify="left")
-    for name, experiment in EXPERIMENTS.items():
-        counts = [
-            str(len(unique(plans_of(name, preset)))) if offers(preset, *experiment.data) else "–"
-            for preset in PRESETS
-        ]
-        table.add_row(name, experiment.title, *counts)
-    return table
-
-
-def preset_table() -> Table:
-    """The presets."""
-    table = Table("preset", "size")
-    for name, preset in PRESETS.items():
-        table.add_row(name, preset.title)
-    return table
 
 
 class RunDisplay:
     """A bar over the cost of the runs, with how many are done, failed and left, and the time to go.
 
-    That time goes by the cost of what is done since the start: a bar's own guess forgets runs of minutes.
+    The time to go follows from the cost of all that is done: the bar's own guess forgets runs of minutes.
     """
 
     def __init__(self, plans: Iterable[Plan], records: Path) -> None:
         folder, every = Records(records), unique(plans)
-        self.left = [plan for plan in every if not folder.has(plan)]
-        self.done, self.failed, self.total = len(every) - len(self.left), 0, len(every)
+        left = [plan for plan in every if not folder.has(plan)]
+        self.done, self.failed, self.total = len(every) - len(left), 0, len(every)
         self.console = Console(stderr=True, highlight=False)
         columns = (BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.start, self.cost_done, self.cost = time.monotonic(), 0.0, sum(plan.cost for plan in self.left)
-        self.task = self.progress.add_task(self._words(), total=self.cost)
+        self.start, self.cost_done, self.cost = time.monotonic(), 0.0, sum(plan.cost for plan in left)
+        self.task = self.progress.add_task(self._state(), total=self.cost)
 
     def __enter__(self) -> "RunDisplay":
         if self.done:
-            self.console.print(f"{self.done} of {self.done + len(self.left)} runs are recorded already")
+            self.console.print(f"{self.done} of {self.total} runs are recorded already")
         self.progress.start()
         return self
 
@@ -193,27 +166,25 @@ class RunDisplay:
         self.progress.stop()
 
     def settled(self, plan: Plan, state: str) -> None:
-        """One run more is done or has failed, or is waited for."""
+        """A run is "done", has "failed", or is "busy": another bench trains it."""
         if state == "busy":
-            self.console.print(
-                f"{plan.name}: another bench is at it, waiting for it (Ctrl-C leaves)", soft_wrap=True
-            )
+            self.console.print(f"{plan.name}: another bench trains it, waiting (Ctrl-C leaves)", soft_wrap=True)
             return
         self.done, self.failed = self.done + (state == "done"), self.failed + (state == "failed")
         self.cost_done += plan.cost
-        self.progress.update(self.task, advance=plan.cost, description=self._words())
+        self.progress.update(self.task, advance=plan.cost, description=self._state())
         if self.progress.disable or state != "done":
-            self.console.print(f"{plan.name}: {state} ({self._words()})", soft_wrap=True)
+            self.console.print(f"{plan.name}: {state} ({self._state()})", soft_wrap=True)
 
-    def conclude(self, summary: "Summary") -> None:
-        """What was done, and what failed and why."""
-        self.console.print(f"{len(summary.done)} runs done")
-        for reason in dict.fromkeys(summary.failed.values()):
-            names = [name for name, why in summary.failed.items() if why == reason]
+    def conclude(self, done: int, failed: Mapping[str, str]) -> None:
+        """How many runs were done, and which failed and why."""
+        self.console.print(f"{done} runs done")
+        for reason in dict.fromkeys(failed.values()):
+            names = [name for name, why in failed.items() if why == reason]
             some = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             self.console.print(f"failed: {some}: {reason}", markup=False, soft_wrap=True)
 
-    def _words(self) -> str:
+    def _state(self) -> str:
         failed = f", {self.failed} failed" if self.failed else ""
         left = self.total - self.done - self.failed
         pace = (time.monotonic() - self.start) / self.cost_done if self.cost_done else 0.0

@@ -1,13 +1,10 @@
-"""One run of a plan, from data to its record; the only file of the bench that needs torch.
-
-Finished runs, run again from their record alone: do the same scores come out?
-"""
+"""One run of a plan, from data to its record, and the same run again to verify a record; needs torch."""
 
 import platform
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -21,14 +18,12 @@ import numpy as np
 from rankreg.extension import keep_freed_memory
 from rankreg.scores import Scores
 from rankreg_bench.arms import PRESETS
-from rankreg_bench.estimates import measures
 from rankreg_bench.grids import Plan
 from rankreg_bench.records import PARTS, Outcome, Records, compact, parts_of, plan_of
 
 if TYPE_CHECKING:
     from rankreg.datasets import Splits
     from rankreg.train import Run
-
 
 OWN_FILES = ("digits", "digits-lt", "table")  # loaders of scikit-learn's files, or of a file of one's own
 FILES_OF = {"cifar10-lt": "cifar10"}  # loaders that read another one's files
@@ -40,31 +35,33 @@ def missing_data(loaders: Sequence[str], data_dir: Path | None) -> dict[str, str
     from rankreg.datasets.catalog import located
 
     missing = {}
-    for loader in loaders:
-        if loader not in OWN_FILES:
-            try:
-                located(FILES_OF.get(loader, loader), data_dir)
-            except FileNotFoundError as error:
-                missing[loader] = str(error)
+    for loader in (loader for loader in loaders if loader not in OWN_FILES):
+        try:
+            located(FILES_OF.get(loader, loader), data_dir)
+        except FileNotFoundError as error:
+            missing[loader] = str(error)
     return missing
 
 
 def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool | None = False) -> Outcome:
-    """Train in `folder`, or go on there, and say what came out and how.
+    """Train in `folder`, or resume there, and return scores and record.
 
-    A run that diverges after its first epoch counts with its best one, as the others do. Of the seconds, training's
-    are of all epochs; if the run was resumed, the total is of its last part only.
+    A run that diverges after its first epoch counts with its best one, as the others do. In the record, the seconds
+    of training are of all epochs; if the run was resumed, the total is of its last part only.
     """
     import torch
 
-    from rankreg.datasets import load
+    from rankreg.datasets import data_folder, load
     from rankreg.train import TrainConfig, train
 
     torch.set_num_threads(1)  # many small runs side by side
     keep_freed_memory()
     made_by = _own_provenance()
     start = time.perf_counter()
-    splits = load(plan.loader, *(() if plan.loader in OWN_FILES else (data_dir,)), **_located(plan, data_dir))
+    settings = dict(plan.settings)
+    if plan.loader == "table":
+        settings["path"] = data_folder(data_dir) / settings["path"]
+    splits = load(plan.loader, *(() if plan.loader in OWN_FILES else (data_dir,)), **settings)
     loaded = time.perf_counter()
     resumed = (folder / "last.pt").exists()
     config = TrainConfig.model_validate(as_meant(plan.config))
@@ -74,15 +71,8 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
     end = time.perf_counter()
     training = sum(len(splits["train"]) / epoch["samples_per_second"] for epoch in run.history)
     record = {
-        "preset": plan.preset,
-        "data": plan.data,
-        "loss": plan.loss,
-        "arm": plan.arm,
-        "split": plan.split,
+        **asdict(plan),
         "hash": plan.hash,
-        "loader": plan.loader,
-        "settings": plan.settings,
-        "config": plan.config,
         "complete_config": run.config.model_dump(mode="json"),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "seconds": {
@@ -100,49 +90,38 @@ def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool |
             term: [float(f"{epoch['train'][term]:.4g}") for epoch in run.history]
             for term in run.history[0]["train"]
         },
-        "measures": _measures(plan, dict(run.scores), splits.critical),
     }
     if not curves:
         return Outcome(record, run.scores)
-    record["curves"] = _curves(run.history)
-    return Outcome(record, {**run.scores, **_last_scores(run, splits)})
-
-
-def _located(plan: Plan, data_dir: Path | None) -> dict[str, Any]:
-    """The loader's settings; the path of a table of one's own is absolute, or below the folder of the data sets."""
-    if plan.loader != "table":
-        return plan.settings
-    from rankreg.datasets import data_folder
-
-    return plan.settings | {"path": data_folder(data_dir) / plan.settings["path"]}
-
-
-def _curves(history: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[float]]]:
-    """By test set and measure, the value after every epoch, in percent."""
-    first = history[0]["watched"]
-    return {
-        name: {key: [round(100 * epoch["watched"][name][key], 2) for epoch in history] for key in first[name]}
-        for name in first
+    record["curves"] = {
+        name: {key: [round(100 * epoch["watched"][name][key], 2) for epoch in run.history] for key in first}
+        for name, first in run.history[0]["watched"].items()
     }
+    return Outcome(record, {**run.scores, **_last_scores(run, splits)})
 
 
 def _last_scores(run: "Run", splits: "Splits") -> dict[str, Scores]:
     """The scores of the last epoch's weights, by "last-" and the part, as float16."""
-    from rankreg.train import score
-    from rankreg.train.folder import read_state
+    import torch
 
-    state = read_state(run.folder / "last.pt")
-    if state is None:
-        raise ValueError(f"{run.folder} has no last.pt: the last epoch's weights are lost; delete the folder")
+    from rankreg.train import score
+
+    state = torch.load(run.folder / "last.pt", map_location="cpu", weights_only=True)
     run.model.load_state_dict(state["model"])
     found = {f"last-{part}": score(run.model, splits[part], precision=run.config.precision) for part in run.scores}
     return {name: replace(scores, values=scores.values.astype(np.float16)) for name, scores in found.items()}
 
 
 def as_meant(config: dict[str, Any]) -> dict[str, Any]:
-    """The config of a plan in full: ranks that are not said to be among negatives are the published ones."""
+    """The config of a plan in full: the published ranks are among all, unless the config says otherwise."""
     method = config["method"]
     return {**config, "method": {"among": "all", **method}} if method["name"] == "rankreg" else config
+
+
+@cache
+def _own_provenance() -> dict[str, Any]:
+    """That of the code in this process: a commit made while a worker runs is not what it runs."""
+    return provenance()
 
 
 def provenance() -> dict[str, Any]:
@@ -156,7 +135,7 @@ def provenance() -> dict[str, Any]:
 
 
 def machine() -> str:
-    """The kind of machine: the last bits of a score, and what training makes of them, follow the processor."""
+    """The kind of machine: the last bits of a score depend on the processor."""
     import torch
 
     known = (f"{platform.system()} {platform.machine()}", torch.backends.cpu.get_cpu_capability(), _processor())
@@ -164,7 +143,6 @@ def machine() -> str:
 
 
 def _processor() -> str:
-    """Name, family and model, where the system tells."""
     try:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
     except OSError:
@@ -173,39 +151,17 @@ def _processor() -> str:
     return "{} family {} model {}".format(*(told.get(key, "?") for key in ("model name", "cpu family", "model")))
 
 
-@cache
-def _own_provenance() -> dict[str, Any]:
-    """That of the code in this process: what is committed while a worker is at it is not what it runs."""
-    return provenance()
-
-
-def _measures(plan: Plan, scores: dict[str, Scores], critical: int) -> dict[str, dict[str, float]]:
-    """By part; the extended test is official test and fresh positives together, tuning has validation in it."""
-    return {
-        name: measures(plan.data, [scores[part] for part in parts], critical)
-        for name, parts in {
-            "validation": ("validation",),
-            "tuning": ("validation", "tuning"),
-            "test": ("test",),
-            "extended": ("test", "extended"),
-        }.items()
-        if all(part in scores for part in parts)
-    }
-
-
 def _git(*arguments: str) -> str | None:
-    """What git says about this package's sources, if they are a checkout of it."""
+    """What git says about this package's sources; None if they are not a checkout of rankreg."""
     this = Path(__file__)
     root, place = this.parents[2], "/".join(this.parts[-3:])
 
     def ask(*words: str) -> str:
-        found = subprocess.run(
-            ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=10
-        )
-        return found.stdout.strip()
+        command = ["git", "-C", str(root), *words]
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
 
     try:
-        # installed, it may lie in somebody else's repository
+        # an installed package may lie in another repository
         if ask("ls-files", "--full-name", "--error-unmatch", "--", place) != "src/rankreg_bench/training.py":
             return None
         return ask(*arguments)
@@ -215,7 +171,7 @@ def _git(*arguments: str) -> str | None:
 
 @dataclass(frozen=True)
 class Verification:
-    """The largest absolute difference of a score by part, and what was different in how the record was made."""
+    """A run that was run again: by part the largest absolute difference of a score, and what has changed since."""
 
     plan: Plan
     by_part: Mapping[str, float]
@@ -226,12 +182,17 @@ class Verification:
         """The largest absolute difference, infinite where the two cannot be compared."""
         return max(self.by_part.values())
 
+    def sentence(self, tolerance: float) -> str:
+        """The verdict, then the details."""
+        verdict = "the same" if self.difference <= tolerance else "DIFFERENT"
+        parts = ", ".join(f"{part} {difference:.3g}" for part, difference in self.by_part.items())
+        head = f"{self.plan.name}: {verdict}, largest difference of a score {self.difference:.3g}"
+        changes = f"\n  since then: {'; '.join(self.changes)}" if self.changes else ""
+        return f"{head} (by part: {parts}; tolerance {tolerance:g}){changes}"
 
-def choose(folder: Path, count: int, seed: int | None = None) -> list[Path]:
-    """So many records, drawn at random: of those made on such a machine, where the same scores come out, if any.
 
-    Without a seed, others every time.
-    """
+def draw_records(folder: Path, count: int, seed: int | None = None) -> list[Path]:
+    """So many records at random, of this kind of machine if there are any; without a seed, others every time."""
     files = list(Records(folder).files())
     if not files:
         raise ValueError(f"{folder} holds no records")
@@ -240,7 +201,7 @@ def choose(folder: Path, count: int, seed: int | None = None) -> list[Path]:
 
 
 def verify(path: Path, data_dir: Path | None = None) -> Verification:
-    """Train as the record's config says, in a temporary folder, and compare the scores with the recorded ones."""
+    """Train as the record says, in a temporary folder, and compare the scores with the recorded ones."""
     record = Records.read_file(path)
     try:
         plan = plan_of(record)
@@ -253,20 +214,8 @@ def verify(path: Path, data_dir: Path | None = None) -> Verification:
     with TemporaryDirectory(prefix="rankreg-verify-") as scratch:
         outcome = perform(plan, Path(scratch) / "run", data_dir, progress=None)
     parts = dict.fromkeys((*expected, *outcome.scores))
-    return Verification(
-        plan,
-        {part: _difference(expected.get(part), outcome.scores.get(part)) for part in parts},
-        tuple(_changes(record, outcome.record)),
-    )
-
-
-def flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables within tables as one: "method.reach" for the reach of the method."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        inner = {f"{name}.{key}": deep for key, deep in flat(value).items()} if isinstance(value, dict) else {}
-        found |= inner or {name: value}
-    return found
+    by_part = {part: _difference(expected.get(part), outcome.scores.get(part)) for part in parts}
+    return Verification(plan, by_part, tuple(_changes(record, outcome.record)))
 
 
 def _difference(expected: Scores | None, found: Scores | None) -> float:
@@ -280,24 +229,22 @@ def _difference(expected: Scores | None, found: Scores | None) -> float:
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is not as it was: what the config comes to, the commit, uncommitted changes, versions, the machine."""
+    """What has changed: commit, versions, machine, the complete config (keys that are newer do not count)."""
     pairs: dict[str, tuple[Any, Any]] = {"commit": (str(before.get("commit"))[:10], str(now["commit"])[:10])}
     versions = before.get("versions", {})
-    pairs |= {name: (versions.get(name), version) for name, version in now["versions"].items()}
+    pairs |= {name: (versions.get(name), number) for name, number in now["versions"].items()}
     pairs["machine"] = (before.get("machine"), now["machine"])
-    configs = [flat(one.get("complete_config", {})) for one in (before, now)]
-    pairs |= {
-        name: (old, configs[1].get(name)) for name, old in configs[0].items()
-    }  # keys that are newer do not count
+    then, today = (flat(one.get("complete_config", {})) for one in (before, now))
+    pairs |= {name: (old, today.get(name)) for name, old in then.items()}
     changes = [f"{name} {old}, now {new}" for name, (old, new) in pairs.items() if old != new]
     when = {"then": before.get("changed_since"), "now": now["changed_since"]}
     return changes + [f"uncommitted changes {word}" for word, changed in when.items() if changed]
 
 
-def verification_words(found: Verification, tolerance: float) -> str:
-    """The verdict on a run that was run again."""
-    verdict = "the same" if found.difference <= tolerance else "DIFFERENT"
-    parts = ", ".join(f"{part} {difference:.3g}" for part, difference in found.by_part.items())
-    words = f"{found.plan.name}: {verdict}, largest difference of a score {found.difference:.3g}"
-    changes = f"\n  since then: {'; '.join(found.changes)}" if found.changes else ""
-    return f"{words} (by part: {parts}; tolerance {tolerance:g}){changes}"
+def flat(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested tables as one: "method.reach" for the reach of the method."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        inner = {f"{name}.{key}": deep for key, deep in flat(value).items()} if isinstance(value, dict) else {}
+        found |= inner or {name: value}
+    return found

@@ -148,7 +148,7 @@ def assert_same(found: dict[str, Values], expected: dict[str, Values]) -> None:
             np.testing.assert_array_equal(found[name][part], values)
 
 
-def settle_and_tell(ledger: running._Ledger, answer: Answer) -> bool:
+def settle_and_tell(ledger: running.Ledger, answer: Answer) -> bool:
     """Say whether a worker of this bench has done the run, and if so from the start."""
     if answer.outcome is not None:
         print(f"{answer.plan.name} was {'resumed' if answer.outcome.record['resumed'] else 'trained'}", flush=True)
@@ -159,6 +159,6 @@ if __name__ == "__main__":
     from rankreg.cli import main
 
     grids.plans_of = long_plans
-    settled = running._Ledger.settled
-    running._Ledger.settled = settle_and_tell  # type: ignore[assignment, method-assign]
+    settled = running.Ledger.settled
+    running.Ledger.settled = settle_and_tell  # type: ignore[assignment, method-assign]
     main()

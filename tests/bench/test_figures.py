@@ -268,7 +268,7 @@ def test_the_four_arms_colours_stay_apart_in_grey() -> None:
 
 
 def test_a_picture_with_a_palette_looks_like_the_one_without(curves: Path, tmp_path: Path) -> None:
-    with figures.drawing():
+    with figures.look():
         figure = figure_of(choose("roc", curves, splits=2))
         figures.save(figure, tmp_path / "small.png")
         whole = io.BytesIO()

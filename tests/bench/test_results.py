@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from rankreg.metrics import error_at_tpr
 from rankreg.operating import compare
 from rankreg.scores import Scores
-from rankreg_bench.arms import TUNING
+from rankreg_bench.arms import TUNED
 from rankreg_bench.contrasts import BETTER, contrasts_of, ensemble_gains, measure_draws, pair
 from rankreg_bench.estimates import difference_intervals, intervals_of
 from rankreg_bench.grids import DATA, EXPERIMENTS, plan_run, plans_of
@@ -123,9 +123,9 @@ def test_the_gain_of_ensembles_is_the_papers_delta(grids: dict[str, Grid]) -> No
         value(loss, "rankreg", "auc") - max(value(loss, arm, "auc") for arm in ("base", "alm")) for loss in LOSSES
     ]
     found = ensemble_gains(grid, NAME, LOSSES, "rankreg", ("base", "alm"))
-    assert found["fpr@95"].value == pytest.approx(np.mean(fprs))
-    assert found["auc"].value == pytest.approx(np.mean(aucs))
-    assert found["auc"].losses == LOSSES
+    assert found["fpr@95"].estimate == pytest.approx(np.mean(fprs))
+    assert found["auc"].estimate == pytest.approx(np.mean(aucs))
+    assert grid.shared(NAME, LOSSES, ("rankreg", "base", "alm"))[0] == LOSSES
 
 
 def test_drawn_aucs_are_spread_like_those_of_resampled_scores(grids: dict[str, Grid]) -> None:
@@ -184,9 +184,9 @@ def test_only_splits_that_both_arms_have_are_compared(tmp_path: Path) -> None:
     assert (found.splits, found.losses) == ((1, 2), ("bce",))
     assert pair(grid, NAME, ["bce"], "rankreg", "alm") is None
     gain = ensemble_gains(grid, NAME, ["bce", "s-ml"], "rankreg", ("buffer",))["auc"]
-    assert (gain.splits, gain.losses) == ((1, 2), ("bce",))
+    assert grid.shared(NAME, ["bce", "s-ml"], ("rankreg", "buffer")) == (("bce",), (1, 2))
     fewer = [grid.cells[NAME, "bce", arm].on((1, 2)).ensemble["auc"].estimate for arm in ("rankreg", "buffer")]
-    assert gain.value == pytest.approx(fewer[0] - fewer[1])
+    assert gain.estimate == pytest.approx(fewer[0] - fewer[1])
     assert ensemble_gains(grid, NAME, ["bce"], "rankreg", ("alm",)) == {}
 
 
@@ -237,7 +237,7 @@ def test_ensembles_are_compared_sample_by_sample() -> None:
 
 def test_contrasts_set_variants_against_their_method_and_ranking_against_the_buffer() -> None:
     tuning = contrasts_of(EXPERIMENTS["tuning"], list(EXPERIMENTS["tuning"].arms))
-    budgets = [arm for arm in TUNING if arm.startswith("rankreg-")]
+    budgets = [arm for arm in TUNED if arm.startswith("rankreg-")]
     assert budgets
     assert [second for first, second in tuning if first in budgets] == ["rankreg"] * len(budgets)
     controls = contrasts_of(EXPERIMENTS["controls"], list(EXPERIMENTS["controls"].arms))

@@ -140,7 +140,7 @@ def test_ctrl_c_leaves_at_once_and_nobody_behind(tmp_path: Path, start: Callable
     assert bench.wait(20) == 130
     until(lambda: not members(bench.pid), 20)
     said = (tmp_path / "said").read_text()
-    assert "stopped; the same command goes on where it was" in said
+    assert "stopped; the same command continues" in said
     assert "Traceback" not in said
 
 
@@ -251,7 +251,7 @@ def test_only_what_is_done_counts_as_done(tmp_path: Path, capsys: pytest.Capture
     for plan, state in zip(plans, ("busy", "failed", "done"), strict=False):
         display.settled(plan, state)
     said = capsys.readouterr().err.splitlines()
-    assert "another bench is at it" in said[0]
+    assert "another bench trains it" in said[0]
     assert f"0 runs done, 1 failed, {len(plans) - 1} left" in said[1]
     assert f"1 runs done, 1 failed, {len(plans) - 2} left" in said[2]
 
@@ -280,5 +280,5 @@ def test_runs_are_attempted_in_the_order_given(tmp_path: Path) -> None:
             yield Answer(plan, reason="failed", message="not meant to run")
 
     pool = Pool(attempts, lambda loaders, data: {})
-    list(running._persistently(plans, Place(tmp_path, tmp_path), pool))
+    list(running.persistently(plans, Place(tmp_path, tmp_path), pool))
     assert started == [plan.name for plan in plans]

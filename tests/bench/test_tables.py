@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rankreg_bench.arms import TUNING
+from rankreg_bench.arms import TUNED
 from rankreg_bench.grids import plan_run
 from rankreg_bench.pages import Page, rendered
 from rankreg_bench.records import Selection
@@ -96,7 +96,7 @@ def test_cells_without_records_are_dashes_and_the_command_that_fills_them_is_nam
     assert re.search(r"\+ buffer +– \(–\) .*0/5", out)
     assert re.search(r"\+ RankReg .* 1/5\n", out)
     assert "17 of 20 runs are missing: rankreg bench run cifar100-100 --preset compact --only bce" in out
-    assert "one split leaves no interval" in out
+    assert "more splits are needed" in out
     assert "_" not in out.split("Single networks")[0]  # ensembles of different splits have no best
 
 
@@ -112,7 +112,7 @@ def test_every_table_names_what_it_could_have_detected_and_how_many_comparisons_
         _, out, _ = table("table", *words)
         text = " ".join(out.split())
         assert "with 80 % power at the 5 % level" in text
-        assert re.search(r"\d+ differences are shown: .* Holm's correction", text)
+        assert re.search(r"\d+ differences are shown.* Holm's correction", text)
         assert "better than" not in text
 
 
@@ -242,7 +242,7 @@ def test_a_comparison_the_other_way_round_has_the_opposite_sign(table: Run) -> N
         (("compare", "rankreg", "rankreg"), "name two"),
         (("compare", "rankreg", "bufer"), "did you mean 'buffer'"),
         (("compare", "rankreg", "oversampling"), "no split is recorded for both"),
-        (("compare", "base", TUNING[0], "--test", "official"), "never on a test set"),
+        (("compare", "base", next(iter(TUNED)), "--test", "official"), "never on a test set"),
         (("compare", "reach-10", "buffer", "--test", "official"), "never on a test set"),
     ],
 )
