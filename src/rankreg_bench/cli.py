@@ -1,15 +1,22 @@
 """`rankreg-bench`, also `rankreg bench`: the paper's tables and figures, from grids of runs."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankreg_bench.grids import Plan
-    from rankreg_bench.pages import Page
+import rankreg.cli
+from rankreg.extension import look_up
+from rankreg_bench import figures
+from rankreg_bench.comparing import Question, compare_pages
+from rankreg_bench.grids import Plan, experiment_of, plans_of
+from rankreg_bench.pages import ENDINGS, Page, print_pages, rendered, write
+from rankreg_bench.records import Selection
+from rankreg_bench.running import Place, run_all
+from rankreg_bench.sheets import pages_of
+from rankreg_bench.status import RunDisplay, experiment_table, preset_table, status_lines, status_of, status_table
 
 app = typer.Typer(
     help="Regenerate the paper's tables and figures beside the published numbers: list, run, status, table, figure,"
@@ -29,43 +36,27 @@ PRESET = Annotated[
 ]
 SPLITS = Annotated[int | None, typer.Option("--splits", min=1, help="How many splits (default: the preset's).")]
 ONLY = Annotated[list[str] | None, typer.Option("--only", help="Only this data set, loss or arm; repeatable.")]
-TEST = Annotated[
-    str | None,
-    typer.Option(
-        help="official: the paper's test set; extended: with the fresh positives; tuning: validation and tuning"
-        " pool (default: what the experiment is judged on).",
-        show_default=False,
-    ),
-]
-FORMAT = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="text, markdown (md), csv or latex (tex) (default: by the ending of --out; text without one).",
-        show_default=False,
-    ),
-]
+TEST_HELP = (
+    "official: the paper's test set; extended: with the fresh positives; tuning: validation and tuning pool"
+    " (default: what the experiment is judged on)."
+)
+TEST = Annotated[str | None, typer.Option(help=TEST_HELP, show_default=False)]
+FORMAT_HELP = "text, markdown (md), csv or latex (tex) (default: by the ending of --out; text without one)."
+FORMAT = Annotated[str | None, typer.Option("--format", help=FORMAT_HELP, show_default=False)]
 OUT = Annotated[Path | None, typer.Option(help="File to write instead of printing.", show_default=False)]
 FOLDER = Path("records")
 
 
 def main() -> None:
     """The console script `rankreg-bench`."""
-    from rankreg.cli import main
-
-    main(app)
+    rankreg.cli.main(app)
 
 
 @app.command("list")
 def list_() -> None:
     """Show the experiments, the presets, and how many runs each would take."""
-    from rich.console import Console
-
-    from rankreg_bench.status import experiment_table, preset_table
-
-    console = Console(highlight=False)
-    console.print(experiment_table())
-    console.print(preset_table())
+    for table in (experiment_table(), preset_table()):
+        Console(highlight=False).print(table)
 
 
 @app.command()
@@ -87,27 +78,20 @@ def run(
     folders of records and runs under the same paths (a shared file system); start them with one thread each:
     dask worker tcp://... --nthreads 1
     """
-    from rankreg_bench.grids import experiment_of, plans_of
-
     if on not in ("loky", "dask"):
         raise ValueError(f"--on must be loky or dask, got {on!r}")
     if on == "loky" and address is not None:
         raise ValueError("--address is a Dask scheduler's: add --on dask, or leave it out")
     if on == "dask" and workers is not None:
         raise ValueError("--workers is for --on loky: a Dask cluster has its own workers")
-    plans = [
-        plan
-        for name in names
-        for plan in plans_of(name, preset or experiment_of(name).preset, splits=splits, only=only or ())
-    ]
+    plans: list[Plan] = []
+    for name in names:
+        plans += plans_of(name, preset or experiment_of(name).preset, splits=splits, only=only or ())
     _train(plans, records, runs, data_dir, workers=workers, on=on, address=address)
 
 
-def _train(plans: "Sequence[Plan]", records: Path, runs: Path, data_dir: Path | None = None, **how: Any) -> None:
+def _train(plans: Sequence[Plan], records: Path, runs: Path, data_dir: Path | None = None, **how: Any) -> None:
     """Run the plans and show how far they are; exit status 1 if one failed, 130 after Ctrl-C."""
-    from rankreg_bench.running import Place, run_all
-    from rankreg_bench.status import RunDisplay
-
     place = Place(records.absolute(), runs.absolute(), data_dir.absolute() if data_dir else None)
     with RunDisplay(plans, place.records) as display:
         try:
@@ -139,10 +123,6 @@ def table(
 
     Examples: rankreg bench table cifar100-100 --test extended; rankreg bench table cifar10-100 --out table.tex
     """
-    from rankreg_bench.grids import experiment_of
-    from rankreg_bench.records import Selection
-    from rankreg_bench.sheets import pages_of
-
     selection = Selection(name, preset or experiment_of(name).preset, records, splits, tuple(only or ()))
     _show(pages_of(selection, test), style, out)
 
@@ -176,19 +156,12 @@ def compare(
 
     With one loss: rankreg bench compare rankreg base --data cifar100-100 --loss bce --test extended
     """
-    from rankreg_bench.comparing import Question, compare_pages
-
     question = Question(first, second, preset, records, tuple(data or ()), tuple(loss or ()), splits)
     _show(compare_pages(question, test, brief=brief), style, out)
 
 
-def _show(pages: "Sequence[Page]", style: str | None, out: Path | None) -> None:
+def _show(pages: Sequence[Page], style: str | None, out: Path | None) -> None:
     """On the terminal, or in a file whose ending names the format."""
-    from rich.console import Console
-
-    from rankreg.extension import look_up
-    from rankreg_bench.pages import ENDINGS, print_pages, rendered, write
-
     if style is None:
         style = look_up(ENDINGS, out.suffix.lower(), "ending of --out") if out and out.suffix else "text"
     style = ENDINGS.get(f".{style}", style)
@@ -208,10 +181,6 @@ def status(
     workers: Annotated[int | None, typer.Option(min=1, help="Cores (default: this machine's).")] = None,
 ) -> None:
     """Show how many runs of each experiment are recorded, their mean time, and the hours left on this machine."""
-    from rich.console import Console
-
-    from rankreg_bench.status import status_lines, status_of, status_table
-
     found, console = status_of(records, workers), Console(highlight=False)
     if found.standings:
         console.print(status_table(found))
@@ -267,12 +236,10 @@ def figure(
     Draws what is there and says how many splits that is. Needs matplotlib (the extra `figures`), but neither torch
     nor the data.
     """
-    from rankreg_bench.figures import check_path, choose, write_figure
-
     path = out or Path(f"{name}.png")
-    check_path(path)
-    chosen = choose(name, records, preset=preset, test=test, splits=splits, only=only or (), loss=loss)
-    write_figure(chosen, path)
+    figures.check_path(path)
+    chosen = figures.choose(name, records, preset=preset, test=test, splits=splits, only=only or (), loss=loss)
+    figures.write_figure(chosen, path)
     typer.echo(f"{path}: {path.stat().st_size / 1000:,.0f} kB, {chosen.splits()}")
 
 
@@ -288,7 +255,6 @@ def demo(
     finished runs are only read.
     """
     from rankreg_bench.demo import show
-    from rankreg_bench.records import Selection
 
     selection = Selection("demo", "demo", out / "records", splits)
     _train(selection.plans, selection.folder, out / "runs", workers=workers)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 
@@ -122,33 +121,22 @@ def compare_pages(question: Question, test: str | None = None, *, brief: bool = 
     return pages
 
 
-@dataclass(frozen=True, eq=False)
 class Contrast:
-    """Two arms on one data set and one test set."""
+    """Two arms on one data set and one test set.
 
-    question: Question
-    grid: Grid
-    data: str
+    pairs: by loss, where both arms share a split; pooled: all losses, averaged within each split, None for a single
+    loss or without a split that all have; shown: all of these by their label.
+    """
 
-    @cached_property
-    def pairs(self) -> dict[str, Paired]:
-        """By loss, where both arms share a split."""
-        arms = (self.question.first, self.question.second)
-        found = {loss: pair(self.grid, self.data, [loss], *arms) for loss in self.grid.names(1)}
-        return {loss: paired for loss, paired in found.items() if paired is not None}
-
-    @cached_property
-    def pooled(self) -> Paired | None:
-        """All losses, averaged within each split; None for a single loss or without a split that all have."""
-        if len(self.pairs) < 2:
-            return None
-        return pair(self.grid, self.data, list(self.pairs), self.question.first, self.question.second)
-
-    @property
-    def shown(self) -> dict[str, Paired]:
-        """Every loss, then all of them together, by their label."""
-        single = {loss.upper(): paired for loss, paired in self.pairs.items()}
-        return single if self.pooled is None else {**single, "all losses": self.pooled}
+    def __init__(self, question: Question, grid: Grid, data: str) -> None:
+        self.question, self.grid, self.data = question, grid, data
+        arms = (question.first, question.second)
+        found = {loss: pair(grid, data, [loss], *arms) for loss in grid.names(1)}
+        self.pairs = {loss: paired for loss, paired in found.items() if paired is not None}
+        self.pooled = pair(grid, data, list(self.pairs), *arms) if len(self.pairs) > 1 else None
+        self.shown = {loss.upper(): paired for loss, paired in self.pairs.items()}
+        self.shown |= {} if self.pooled is None else {"all losses": self.pooled}
+        self.head = ("", *map(measure_title, grid.measures(data)), "splits")
 
     @property
     def main(self) -> Paired:
@@ -174,7 +162,7 @@ class Contrast:
             )
             rows += [replace(first, rule=paired is self.pooled), second]
         title = f"{self.main.title} of single networks (Student's 95 % interval over splits){BELOW}"
-        return Block(title, self._head(), tuple(rows))
+        return Block(title, self.head, tuple(rows))
 
     def ensembles(self) -> Block:
         """The same of ensembles of the splits that both arms have, over test samples."""
@@ -187,7 +175,7 @@ class Contrast:
             entries = [Entry(signed(one.mean), limits(one)) for one in estimates]
             rows.append(Row(loss.upper(), (*entries, Entry(str(len(paired.splits))))))
         title = "Ensembles of these splits (paired 95 % interval over test samples)"
-        return Block(title, self._head(), tuple(rows))
+        return Block(title, self.head, tuple(rows))
 
     def by_split(self) -> Iterator[Block]:
         """Every single difference."""
@@ -220,9 +208,6 @@ class Contrast:
         for paired in self.shown.values():
             losses = list(self.pairs) if paired is self.pooled else paired.losses
             yield from paired.numbers("compare", self.grid.test, self.data, losses)
-
-    def _head(self) -> tuple[str, ...]:
-        return ("", *map(measure_title, self.grid.measures(self.data)), "splits")
 
 
 def _overview(sheets: Sequence[Contrast], numbers: Sequence[Number] = ()) -> Page:

@@ -12,9 +12,18 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.operating import Estimate, Interval, aucs, detectable, mean_of, p_value, still_significant
+from rankreg.operating import (
+    Estimate,
+    Interval,
+    aucs,
+    detectable,
+    mean_of,
+    p_value,
+    population_draws,
+    still_significant,
+)
 from rankreg_bench.arms import ARMS, PRESETS, TUNED
-from rankreg_bench.estimates import CONFIDENCE, RISK, higher_is_better, ranking_arm
+from rankreg_bench.estimates import CONFIDENCE, RISK, higher_is_better, measures_of, ranking_arm
 from rankreg_bench.grids import DATA, Experiment
 from rankreg_bench.pages import Entry, Number, Row, limits, plain, short, signed
 from rankreg_bench.records import Cell, Grid
@@ -22,14 +31,12 @@ from rankreg_bench.records import Cell, Grid
 BETTER = "better of base and ALM"
 OTHERS = ("base", "alm")
 ROUNDING = 0.0021  # measures have three decimals: equal differences may seem to be so much apart
-DRAWS, SEED, QUANTILE = 500, 0, 1.96
+QUANTILE = 1.96
 BELOW = "; below: verdict; smallest detectable difference"
 CHANCES = (
     "Intervals over test samples ignore the randomness of training. Intervals over splits ignore the randomness of"
     " the test samples, which all splits share."
 )
-
-Reals = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -181,47 +188,10 @@ def _fpr_limits(pairs: Sequence[tuple[Cell, Cell]], measure: str) -> tuple[float
 
 
 @lru_cache(maxsize=256)
-def measure_draws(cell: Cell) -> dict[str, Reals]:
-    """The measures of the ensemble, in percent, in drawn populations, which cells with the same samples share.
-
-    A draw gives each gap between ordered positives a share of the population, finds where the lower 1 − tpr of it
-    ends, and interpolates the FPR between the two scores around it (docs/decisions/0023). Negatives are resampled.
-    """
-    scores = cell.mean
-    positives, negatives = (scores.values[scores.labels == label] for label in (1, 0))
-    of_positives, of_negatives = _gaps(len(positives) + 1), _resampled(len(negatives))
-    order, rising = np.argsort(positives), np.argsort(negatives)
-    below = np.concatenate([np.zeros((DRAWS, 1)), of_negatives[:, rising].cumsum(axis=1)], axis=1)
-    less, more = (np.searchsorted(negatives[rising], positives, side=side) for side in ("left", "right"))
-    alarms_above = np.concatenate([[0], less[order], [len(negatives)]])  # of a threshold at −∞, each positive, ∞
-    edges = of_positives[:, order].cumsum(axis=1)
-    edges = np.concatenate([np.zeros((DRAWS, 1)), edges, np.ones((DRAWS, 1))], axis=1)
-    each = np.arange(DRAWS)
-    found = {}
-    for tpr in DATA[cell.data].tprs:
-        lower = np.count_nonzero(edges[:, 1:-1] <= 1 - tpr, axis=1)
-        start, stop = edges[each, lower], edges[each, lower + 1]
-        way = (1 - tpr - start) / (stop - start)
-        rates = [1 - below[each, alarms_above[lower + step]] for step in (0, 1)]
-        found[f"fpr@{100 * tpr:.0f}"] = 100 * ((1 - way) * rates[0] + way * rates[1])
-    weights = of_positives[:, :-1] / of_positives[:, :-1].sum(axis=1, keepdims=True)
-    return {**found, "auc": 50 * (weights * (below[:, less] + below[:, more])).sum(axis=1)}
-
-
-@lru_cache(maxsize=8)
-def _gaps(count: int) -> Reals:
-    """The share of the population that falls into each of so many gaps, in every draw."""
-    drawn: Reals = np.random.default_rng([SEED, 0, count]).standard_exponential((DRAWS, count))
-    drawn /= drawn.sum(axis=1, keepdims=True)
-    return drawn
-
-
-@lru_cache(maxsize=8)
-def _resampled(count: int) -> Reals:
-    """The share of each sample in every draw, with replacement."""
-    chosen = np.random.default_rng([SEED, 1, count]).integers(count, size=(DRAWS, count))
-    places = chosen + count * np.arange(DRAWS)[:, None]
-    return np.bincount(places.ravel(), minlength=DRAWS * count).reshape(DRAWS, count) / count
+def measure_draws(cell: Cell) -> dict[str, NDArray[np.float64]]:
+    """The measures of the ensemble, in percent, in drawn populations, which cells with the same samples share."""
+    rates, area = population_draws(cell.mean.labels, cell.mean.values, DATA[cell.data].tprs)
+    return dict(zip(measures_of(DATA[cell.data]), 100 * np.column_stack([rates, area]).T, strict=True))
 
 
 def measure_title(measure: str) -> str:

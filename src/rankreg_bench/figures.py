@@ -32,14 +32,8 @@ ARM_COLORS = {"base": 0, "alm": 1, "buffer": 2, "rankreg": 3}
 TPR_COLORS = {"fpr@98": 0, "fpr@95": 3, "fpr@92": 2, "fpr@90": 1}
 QUIET, GRID = "#888888", "#dddddd"
 # Paul Tol's high-contrast colours, which colour-blind readers and grey printers tell apart, then some to spare
-COLORS = (
-    ("#000000", "o"),
-    ("#DDAA33", "s"),
-    ("#004488", "^"),
-    ("#BB5566", "D"),
-    ("#44AA99", "v"),
-    ("#999999", "P"),
-    ("#882255", "X"),
+COLORS = tuple(
+    zip(("#000000", "#DDAA33", "#004488", "#BB5566", "#44AA99", "#999999", "#882255"), "os^DvPX", strict=True)
 )
 WIDTHS = (2.3, 1.2, 1.6, 1.6, 1.6, 1.6, 1.6)  # a line on top of the first one leaves its edges visible
 DASHES = (0, (4, 3))
@@ -72,13 +66,7 @@ class Mark:
     published: float | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Series:
-    """Cells of one colour, by place; color: an index of COLORS."""
-
-    label: str
-    color: int
-    marks: Mapping[float, Mark]
+Line = tuple[str, int, Mapping[float, Mark]]  # label, index of COLORS, marks by place
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +254,7 @@ def _learning(chosen: Chosen) -> "Figure":
     figure, axes = _canvas(chosen, caption, rows=2, columns=len(data_sets), width=4.4, height=2.9, sharex="col")
     for (measure, data, arm), marks in curves.items():
         chart = axes[measures.index(measure), data_sets.index(data)]
-        _line(chart, Series(ARMS[arm].title, colors[arm], marks))
+        _line(chart, colors[arm], marks)
         chart.set(title=title_of(data, chosen.selection.preset), ylabel=f"{measure.upper()} (%)")
         chart.grid(axis="y", visible=True)
     for chart in axes[-1]:
@@ -290,14 +278,10 @@ def _curve(chosen: Chosen, data: str, arm: str, measure: str) -> dict[float, Mar
 
 def _over_noise(chosen: Chosen) -> "Figure":
     """A chart for each FPR, a line for each arm."""
-    loss, panels = chosen.names(1)[0], {}
-    for measure in measures_of(DATA[chosen.names(0)[0]])[:-1]:
+    loss, data_sets, panels = chosen.names(1)[0], chosen.grid.names(0), {}
+    for measure in measures_of(DATA[data_sets[0]])[:-1]:
         panels[measure.upper()] = [
-            Series(
-                ARMS[arm].title,
-                color,
-                {100 * noise_of(data): chosen.mark((data, loss, arm), measure) for data in chosen.grid.names(0)},
-            )
+            (ARMS[arm].title, color, {100 * noise_of(d): chosen.mark((d, loss, arm), measure) for d in data_sets})
             for arm, color in chosen.colors().items()
         ]
     return _lines(chosen, panels, "flipped share of training labels (%)")
@@ -305,45 +289,40 @@ def _over_noise(chosen: Chosen) -> "Figure":
 
 def _over_sizes(chosen: Chosen) -> "Figure":
     """A chart for each data set, a line for each FPR."""
-    loss, panels = chosen.names(1)[0], {}
+    loss, arms, panels = chosen.names(1)[0], chosen.grid.names(2), {}
     sizes = {arm: float(row) for arm, row in chosen.selection.experiment.arms.items() if row is not None}
     for data in chosen.names(0):
-        colors = _colors(measures_of(DATA[data])[:-1], TPR_COLORS)
         panels[title_of(data, chosen.selection.preset)] = [
-            Series(
-                measure.upper(),
-                color,
-                {sizes[arm]: chosen.mark((data, loss, arm), measure) for arm in chosen.grid.names(2)},
-            )
-            for measure, color in colors.items()
+            (measure.upper(), color, {sizes[arm]: chosen.mark((data, loss, arm), measure) for arm in arms})
+            for measure, color in _colors(measures_of(DATA[data])[:-1], TPR_COLORS).items()
         ]
     return _lines(chosen, panels, "size")
 
 
-def _lines(chosen: Chosen, panels: Mapping[str, Sequence[Series]], across: str) -> "Figure":
+def _lines(chosen: Chosen, panels: Mapping[str, Sequence[Line]], across: str) -> "Figure":
     """Means over the splits as lines in the band of their interval, ensembles as marks, published values dashed."""
     caption = chosen.caption("dashed")
     figure, axes = _canvas(chosen, caption, columns=len(panels), width=3.2, height=3.2, sharey=True)
     for chart, (title, lines) in zip(axes[0], panels.items(), strict=True):
-        for series in lines:
-            _line(chart, series)
+        for _, number, marks in lines:
+            _line(chart, number, marks)
         chart.set(title=title, xlabel=across, ylim=(0, 100))
         chart.grid(axis="y")
     axes[0, 0].set_ylabel("false positive rate (%)")
-    _legend(figure, {series.label: series.color for lines in panels.values() for series in lines})
+    _legend(figure, {label: number for lines in panels.values() for label, number, _ in lines})
     return figure
 
 
-def _line(chart: Any, series: Series) -> None:
-    color, marker = COLORS[series.color]
-    marks = dict(sorted(series.marks.items()))
+def _line(chart: Any, number: int, marks: Mapping[float, Mark]) -> None:
+    color, marker = COLORS[number]
+    marks = dict(sorted(marks.items()))
     ours = {
         x: (mark.ours.mean, mark.ours.low, mark.ours.high) for x, mark in marks.items() if mark.ours is not None
     }
     if ours:
         places, ends = list(ours), np.array(list(ours.values()), dtype=np.float64)
         chart.fill_between(places, ends[:, 1], ends[:, 2], color=color, alpha=0.11, linewidth=0)
-        chart.plot(places, ends[:, 0], color=color, linewidth=WIDTHS[series.color], zorder=3)
+        chart.plot(places, ends[:, 0], color=color, linewidth=WIDTHS[number], zorder=3)
         if len(ours) == 1:  # a line of one point cannot be seen
             chart.plot(places, ends[:, 0], marker, color=color, **SOLID)
     for x, mark in marks.items():
@@ -401,20 +380,12 @@ def _colors(names: Sequence[str], own: Mapping[str, int]) -> dict[str, int]:
 
 
 def _canvas(
-    chosen: Chosen,
-    caption: str,
-    *,
-    columns: int,
-    width: float,
-    height: float,
-    rows: int = 1,
-    legend: bool = True,
-    **shared: Any,
+    chosen: Chosen, caption: str, *, columns: int, width: float, height: float, rows: int = 1, **shared: Any
 ) -> "tuple[Figure, NDArray[Any]]":
     """Charts in rows and columns, with the title above and the caption below them."""
     from matplotlib.figure import Figure
 
-    across = 1.2 + max(width * columns, 4.4)
+    across, legend = 1.2 + max(width * columns, 4.4), shared.pop("legend", True)
     title = textwrap.wrap(chosen.selection.experiment.title, width=round(10 * across))
     lines = textwrap.wrap(caption, width=round(17 * across))
     below, above = 0.12 + 0.16 * len(lines), 0.15 + 0.2 * len(title) + 0.3 * legend

@@ -263,6 +263,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Learning curves",
         ("cifar100-100", "cifar10-100"),
         METHODS,
+        splits=10,
         preset="converged",
         judged_on=("extended", "official"),
     ),

@@ -198,7 +198,10 @@ def as_markdown(pages: Sequence[Page]) -> str:
         lines += [f"### {page.title}", ""]
         for block in page.blocks:
             lines += [block.title, "", _pipes(block.head), _pipes(["---", *["---:"] * (len(block.head) - 1)])]
-            lines += [_pipes([_indented(row), *(_marked(entry) for entry in row.entries)]) for row in block.rows]
+            for row in block.rows:
+                marked = [f"<u>{entry.value}</u>" if entry.best else entry.value for entry in row.entries]
+                cells = [f"{value} {entry.rest}".strip() for value, entry in zip(marked, row.entries, strict=True)]
+                lines.append(_pipes(["&nbsp;&nbsp;" * row.part + row.label, *cells]))
             lines.append("")
         lines += [*(f"- {note}" for note in page.notes), ""]
     return "\n".join(lines)
@@ -206,15 +209,6 @@ def as_markdown(pages: Sequence[Page]) -> str:
 
 def _pipes(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
-
-
-def _indented(row: Row) -> str:
-    return f"&nbsp;&nbsp;{row.label}" if row.part else row.label
-
-
-def _marked(entry: Entry) -> str:
-    value = f"<u>{entry.value}</u>" if entry.best else entry.value
-    return f"{value} {entry.rest}".strip()
 
 
 def as_latex(pages: Sequence[Page]) -> str:
@@ -227,8 +221,11 @@ def as_latex(pages: Sequence[Page]) -> str:
             lines += [" & ".join(map(latex, block.head)) + r" \\", "\\midrule"]
             for row in block.rows:
                 lines += ["\\midrule"] * row.rule
-                label = ("\\quad " if row.part else "") + latex(row.label)
-                lines.append(" & ".join([label, *map(_latex_entry, row.entries)]) + r" \\")
+                cells = [("\\quad " if row.part else "") + latex(row.label)]
+                for entry in row.entries:
+                    value = f"\\underline{{{latex(entry.value)}}}" if entry.best else latex(entry.value)
+                    cells.append(f"{value} {latex(entry.rest)}".strip())
+                lines.append(" & ".join(cells) + r" \\")
             lines += ["\\bottomrule", "\\end{tabular}", ""]
         lines += [*(f"% {note}" for note in page.notes), ""]
     return "\n".join(lines)
@@ -239,23 +236,14 @@ def latex(text: str) -> str:
     return "".join(LATEX.get(sign, sign) for sign in text)
 
 
-def _latex_entry(entry: Entry) -> str:
-    value = f"\\underline{{{latex(entry.value)}}}" if entry.best else latex(entry.value)
-    return f"{value} {latex(entry.rest)}".strip()
-
-
 def as_csv(pages: Sequence[Page]) -> str:
     """One row per number."""
     sink = io.StringIO()
     writer = csv.writer(sink, lineterminator="\n")
     writer.writerow(field.name for field in fields(Number))
     for number in (number for page in pages for number in page.numbers):
-        writer.writerow(_digits(value) for value in astuple(number))
+        writer.writerow(f"{value:.6g}" if isinstance(value, float) else value for value in astuple(number))
     return sink.getvalue()
-
-
-def _digits(value: object) -> object:
-    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
 
 
 FORMATS: dict[str, Callable[[Sequence[Page]], str]] = {

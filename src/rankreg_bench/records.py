@@ -57,9 +57,9 @@ class Records:
         digest = _digest(arrays)
         samples = self.folder / "samples" / f"{digest}.npz"
         if not samples.exists():
-            _write(samples, _npz(arrays))
+            _write(samples, arrays)
         values = {part: compact(scores.values) for part, scores in outcome.scores.items()}
-        _write(self._path(plan, ".npz"), _npz(values))
+        _write(self._path(plan, ".npz"), values)
         record = {"format": FORMAT, **outcome.record, "samples": digest}
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
         _write(self._path(plan, ".json"), text.encode())
@@ -75,12 +75,10 @@ class Records:
             raise ValueError(f"{record} is damaged: it names no samples; delete it and run again")
         samples = self.folder / "samples" / f"{digest}.npz"
         with _readable(samples, f"delete it and {record}"):  # any run on these samples writes them anew
-            known = _remembered(samples, samples.stat().st_mtime_ns)
+            known = _arrays(samples, samples.stat().st_mtime_ns)
         with _readable(path, f"delete {record}"):
-            return {
-                part: Scores(known[f"{part}-ids"], known[f"{part}-labels"], array)
-                for part, array in _arrays(path).items()
-            }
+            found = _arrays(path, path.stat().st_mtime_ns).items()
+            return {part: Scores(known[f"{part}-ids"], known[f"{part}-labels"], array) for part, array in found}
 
     def files(self) -> Iterator[Path]:
         """Every record there is, of any experiment and preset."""
@@ -123,20 +121,15 @@ def _readable(path: Path, remedy: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, *DAMAGE) as error:
-        raise ValueError(
-            f"{path} is missing or damaged ({error}): restore it, or {remedy} and run again"
-        ) from error
-
-
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
+        message = f"{path} is missing or damaged ({error}): restore it, or {remedy} and run again"
+        raise ValueError(message) from error
 
 
 @lru_cache(maxsize=32)
-def _remembered(path: Path, changed: int) -> dict[str, NDArray[Any]]:
-    """Ids and labels that many runs share, read once as long as the file is the same."""
-    return _arrays(path)
+def _arrays(path: Path, changed: int) -> dict[str, NDArray[Any]]:
+    """What a file holds; changed: its time stamp. Many runs share a file of ids and labels, which is read once."""
+    with path.open("rb") as content, np.load(content, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
 
 
 def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -147,13 +140,12 @@ def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
     return content.hexdigest()[:16]
 
 
-def _npz(arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    return buffer.getvalue()
-
-
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes | Mapping[str, NDArray[Any]]) -> None:
+    """Write bytes, or arrays as an .npz file."""
+    if not isinstance(content, bytes):
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, allow_pickle=False, **content)
+        content = buffer.getvalue()
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, content, shared=True)
 
@@ -172,6 +164,7 @@ TEST_TITLES: Mapping[TestSet, str] = {
 }
 
 Key = tuple[str, str, str]  # data set, loss, arm
+Shared = tuple[tuple[str, ...], tuple[int, ...]]  # losses, splits
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,9 +217,7 @@ class Grid:
         """What is measured on a data set."""
         return measures_of(DATA[data])
 
-    def shared(
-        self, data: str, losses: Sequence[str], arms: Sequence[str]
-    ) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    def shared(self, data: str, losses: Sequence[str], arms: Sequence[str]) -> Shared:
         """The losses that have all of these arms on some split, and the splits that all of those have in common."""
         common: dict[str, set[int]] = {}
         for loss in losses:
@@ -266,19 +257,14 @@ def grid_of(plans: Iterable[Plan], runs: Mapping[str, Mapping[str, Scores]], tes
         key = (plan.data, plan.loss, plan.arm)
         planned[key] = planned.get(key, 0) + 1
         found.setdefault(key, {})
-        scores = scores_on(runs.get(plan.name, {}), test)
-        if scores is not None:
+        parts = runs.get(plan.name, {})
+        if wanted := parts_of(test, parts):
+            scores = joined([parts[part] for part in wanted])
             check_same_samples(first.setdefault(plan.data, scores), scores, plan.name, plan.data)
             found[key][plan.split] = scores
     if runs and not any(found.values()):
         return None
     return Grid(test, {key: Cell(key[0], planned[key], scores) for key, scores in found.items()})
-
-
-def scores_on(parts: Mapping[str, Scores], test: TestSet) -> Scores | None:
-    """A run's scores on a test set, if it has them."""
-    wanted = parts_of(test, parts)
-    return joined([parts[part] for part in wanted]) if wanted else None
 
 
 def parts_of(test: TestSet, known: Collection[str]) -> tuple[str, ...]:
@@ -347,9 +333,8 @@ class Selection:
 
     def grids(self, test: str | None = None) -> list[Grid]:
         """The grid on each test set that the experiment is judged on, or on the one that is named."""
-        plans = self.plans
+        plans, tests = self.plans, self.tests(test)
         runs = read_runs(plans, self.folder)
-        tests = self.tests(test)
         found = [grid for one in (tests if runs else tests[:1]) if (grid := grid_of(plans, runs, one)) is not None]
         if not found:
             raise ValueError(f"no recorded run of {self.name} was scored on the {tests[0]} test set")

@@ -49,6 +49,8 @@ class Place:
 
     def in_use(self, plan: Plan) -> bool:
         """Whether a worker is at the run."""
+        from rankreg.train import in_use
+
         return in_use(self.claim(plan)) or in_use(self.folder(plan))
 
 
@@ -70,7 +72,7 @@ class Pool:
     missing: Callable[[Sequence[str], Path | None], dict[str, str]]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Summary:
     """What became of the runs, by name; failed ones with the reason."""
 
@@ -197,21 +199,6 @@ def attempt(plan: Plan, place: Place, bench: int | None = None) -> Answer:
         return Answer(plan, reason="failed", message=f"{type(error).__name__}: {error}")
     shutil.rmtree(claim, ignore_errors=True)  # whoever waits for this very lock will find the record
     return answer
-
-
-def in_use(folder: Path) -> bool:
-    """Whether a process is training there."""
-    from rankreg.train import FolderInUseError, locked
-
-    if not folder.exists():
-        return False
-    try:
-        with locked(folder):
-            return False
-    except FolderInUseError:
-        return True
-    except (FileNotFoundError, FileExistsError):  # whoever held it is done and has removed it
-        return False
 
 
 def end_with(parent: int) -> None:

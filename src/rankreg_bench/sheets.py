@@ -55,11 +55,11 @@ SINGLES = "Single networks: mean over splits ± half of Student's 95 % interval 
 DIFFERENCES = "Paired differences of single networks (Student's 95 % interval over splits)"
 SHARES = "Share of the gap to the ceiling that the ensemble closes, percent [95 % interval over test samples]"
 NOTHING = Entry("–")
-# The bottom rows of the main tables: the gain of RankReg over the best of these, and the contrast of single networks.
+# The bottom rows of the main tables: the gain of RankReg over the best of these; and the single networks' contrast
 GAINS = {"Δ over base/ALM": (OTHERS, BETTER), "Δ over buffer": (("buffer",), "buffer")}
 DELTA = (
-    "Δ: gain of RankReg, averaged over the base losses; positive means fewer false alarms or higher AUC. Base/ALM is"
-    " the better of the two on the same numbers, so this Δ is slightly too small."
+    "Δ: gain of RankReg, averaged over the base losses; positive means fewer false alarms or higher AUC. Base/ALM"
+    " is the better of the two on the same numbers, so this Δ is slightly too small."
 )
 MEAN = "cifar10-100-noise"  # in CSV files, the name of what is averaged over shares of flipped labels
 
@@ -80,73 +80,43 @@ def count_of(cell: Cell) -> str:
     return str(have) if have == cell.planned else f"{have}/{cell.planned}"
 
 
-@dataclass(frozen=True, eq=False)
 class Sheet:
-    """The results of an experiment on one data set and one test set."""
+    """The results of an experiment on one data set and one test set.
 
-    selection: Selection
-    grid: Grid
-    data: str
+    losses: the groups of rows; measures: the columns; pairs: all contrasts that share a split; gap: how far the
+    arms get to the ceiling of the experiment, if it has one; is_main: a main table, with Δ below; ranking: the arm
+    that is the paper's method.
+    """
+
+    def __init__(self, selection: Selection, grid: Grid, data: str) -> None:
+        self.selection, self.grid, self.data, self.experiment = selection, grid, data, selection.experiment
+        self.losses, self.measures = grid.names(1), grid.measures(data)
+        self.is_main, self.ranking = self.experiment.layout == "main", ranking_arm(self.experiment)
+        keys = [key for loss in self.losses for key in grid.cells if key[:2] == (data, loss)]
+        self.cells = {key: grid.cells[key] for key in keys}
+        wanted = contrasts_of(self.experiment, grid.names(2))
+        found = [pair(grid, data, self.losses, first, second) for first, second in wanted]
+        self.pairs = [paired for paired in found if paired is not None]
+        self.gap = gap_of(selection, grid, data)
+        self.head = ("", *map(measure_title, self.measures), "splits")
 
     def page(self) -> Page:
         """All blocks, notes and numbers."""
         preset = self.selection.preset
         title = f"{title_of(self.data, preset)}, {self.grid.title(self.data)}, preset {preset}"
-        title = title if self.is_main else f"{self.selection.experiment.title}: {title}"
+        title = title if self.is_main else f"{self.experiment.title}: {title}"
         blocks = [self.ensembles(), self.singles()] + [self.differences()] * bool(self.pairs)
         blocks += [self.gap.block()] if self.gap else []
         return Page(title, tuple(blocks), tuple(self.notes()), tuple(self.numbers()))
 
-    @property
-    def is_main(self) -> bool:
-        """Whether it is a main table: a group of rows for every loss, and Δ below."""
-        return self.selection.experiment.layout == "main"
-
-    @property
-    def ranking(self) -> str:
-        """The arm that is the paper's method."""
-        return ranking_arm(self.selection.experiment)
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """The columns."""
-        return self.grid.measures(self.data)
-
-    @property
-    def losses(self) -> list[str]:
-        """The groups of rows."""
-        return self.grid.names(1)
-
-    @cached_property
-    def pairs(self) -> list[Paired]:
-        """All contrasts that share a split."""
-        wanted = contrasts_of(self.selection.experiment, self.grid.names(2))
-        found = [pair(self.grid, self.data, self.losses, first, second) for first, second in wanted]
-        return [paired for paired in found if paired is not None]
-
-    @cached_property
-    def gap(self) -> "Gap | None":
-        """How far the arms get to the ceiling of the experiment, if it has one."""
-        return gap_of(self.selection, self.grid, self.data)
-
-    @cached_property
-    def cells(self) -> dict[Key, Cell]:
-        """The rows, loss by loss."""
-        keys = [key for loss in self.losses for key in self.grid.cells if key[:2] == (self.data, loss)]
-        return {key: self.grid.cells[key] for key in keys}
-
-    def published(self, key: Key) -> dict[str, float]:
-        """What the paper prints in that row."""
-        return published_values(self.selection.experiment, *key)
-
     def ensembles(self) -> Block:
         """The ensemble of each arm beside the published value; the best of a group, as printed, is underlined."""
-        has_published = any(map(self.published, self.cells))
+        has_published = any(published_values(self.experiment, *key) for key in self.cells)
         rows = []
         for key, cell in self.cells.items():
             entries = []
             for measure in self.measures:
-                printed = published_text(self.published(key).get(measure), others=has_published)
+                printed = published_text(published_values(self.experiment, *key).get(measure), others=has_published)
                 if not cell.scores:
                     entries.append(Entry(NOTHING.value, printed))
                     continue
@@ -155,7 +125,7 @@ class Sheet:
                 entries.append(Entry(plain(found.estimate), f"{bracket(found)} {printed}".strip(), is_best))
             rows.append(self._row(key, cell, entries))
         for label, (others, second) in GAINS.items() if self.is_main else ():
-            gains, (losses, splits) = self._gains(others), self._shared(others)
+            gains, losses, splits = self._gains(others)
             entries = []
             for measure in self.measures:
                 published = self._published_gain(second, losses or self.losses, measure)
@@ -169,7 +139,7 @@ class Sheet:
             few = f"{len(losses)}/{len(self.losses)} losses" if len(losses) < len(self.losses) else ""
             count = Entry(str(len(splits)), few) if gains else NOTHING
             rows.append(Row(label, (*entries, count), rule=second == BETTER))
-        return Block(ENSEMBLES + " (published)" * has_published, self._head(), tuple(rows))
+        return Block(ENSEMBLES + " (published)" * has_published, self.head, tuple(rows))
 
     def singles(self) -> Block:
         """The mean over splits with its interval, and their spread."""
@@ -189,13 +159,13 @@ class Sheet:
                 entries = [Entry(plain(gain.mean), spread(gain)) for gain in gains]
                 count = Entry(str(len(paired.splits)))
                 rows.append(Row(label, (*entries, count), rule=second == BETTER))
-        return Block(SINGLES, self._head(), tuple(rows))
+        return Block(SINGLES, self.head, tuple(rows))
 
     def differences(self) -> Block:
         """Two lines for every contrast."""
         averaged = ", averaged over the base losses within each split" * (len(self.losses) > 1)
         rows = [row for paired in self.pairs for row in difference_rows(paired, self.losses)]
-        return Block(DIFFERENCES + averaged + BELOW, self._head(), tuple(rows))
+        return Block(DIFFERENCES + averaged + BELOW, self.head, tuple(rows))
 
     def notes(self) -> Iterator[str]:
         """What could be detected, how many comparisons there are, what is missing."""
@@ -209,7 +179,7 @@ class Sheet:
             yield from _growth_note(over)
             yield DELTA
         yield from closing_notes(self.selection, [self.data])
-        ceiling = self.selection.experiment.ceiling
+        ceiling = self.experiment.ceiling
         if ceiling and not self.gap:
             yield from replace(self.selection, name=ceiling, only=()).missing()
 
@@ -223,10 +193,11 @@ class Sheet:
         if self.gap:
             yield from self.gap.numbers(Number(name, self.data, test, self.losses[0], "", "", "", 0.0))
         for others, second in GAINS.values() if self.is_main else ():
-            over, (losses, splits) = self._pair(self.ranking, second), self._shared(others)
+            over = self._pair(self.ranking, second)
             if over is None:
                 continue
-            for measure, gain in self._gains(others).items():
+            gains, losses, splits = self._gains(others)
+            for measure, gain in gains.items():
                 found = over.gain(measure)
                 arm, loss = f"{self.ranking} over {second}", pooled_name(losses, self.losses)
                 number = Number(name, self.data, test, loss, arm, measure, "", 0.0, splits=len(splits))
@@ -237,7 +208,7 @@ class Sheet:
     def _cell_numbers(self, key: Key, cell: Cell) -> Iterator[Number]:
         """The ensemble, the mean of the splits and their standard deviation; nothing without a record."""
         for measure in self.measures if cell.scores else ():
-            published, found = self.published(key).get(measure), cell.ensemble[measure]
+            published, found = published_values(self.experiment, *key).get(measure), cell.ensemble[measure]
             number = Number(self.selection.name, key[0], self.grid.test, key[1], key[2], measure, "ensemble", 0.0)
             number = replace(number, splits=len(cell.splits), published=published)
             yield replace(number, value=found.estimate, low=found.low, high=found.high)
@@ -246,9 +217,6 @@ class Sheet:
             yield replace(number, kind="single", value=mean.mean, low=mean.low, high=mean.high)
             if deviation is not None:
                 yield replace(number, kind="deviation", value=deviation, published=None)
-
-    def _head(self) -> tuple[str, ...]:
-        return ("", *map(measure_title, self.measures), "splits")
 
     def _row(self, key: Key, cell: Cell, entries: Sequence[Entry]) -> Row:
         _, loss, arm = key
@@ -269,16 +237,14 @@ class Sheet:
     def _pair(self, first: str, second: str) -> Paired | None:
         return next((p for p in self.pairs if (p.first, p.second) == (first, second)), None)
 
-    def _shared(self, others: Sequence[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        return self.grid.shared(self.data, self.losses, (self.ranking, *others))
-
-    def _gains(self, others: Sequence[str]) -> dict[str, Interval]:
-        return ensemble_gains(self.grid, self.data, self.losses, self.ranking, others)
+    def _gains(self, others: Sequence[str]) -> tuple[dict[str, Interval], tuple[str, ...], tuple[int, ...]]:
+        """The gains of the ensembles by measure, and the losses and splits that they rest on."""
+        arms, where = (self.ranking, *others), (self.grid, self.data, self.losses)
+        return ensemble_gains(*where, self.ranking, others), *self.grid.shared(self.data, self.losses, arms)
 
     def _published_gain(self, second: str, losses: Sequence[str], measure: str) -> float | None:
         """The paper's, over the same losses as ours."""
-        experiment = self.selection.experiment
-        return published_gain(experiment, self.data, losses, measure) if second == BETTER else None
+        return published_gain(self.experiment, self.data, losses, measure) if second == BETTER else None
 
 
 def closing_notes(selection: Selection, data: Sequence[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg_bench import grids, running
+from rankreg_bench import cli, running
 from rankreg_bench.grids import Plan, plan_run
 from rankreg_bench.records import Records
 from rankreg_bench.running import Answer, Place
@@ -158,7 +158,7 @@ def settle_and_tell(ledger: running.Ledger, answer: Answer) -> bool:
 if __name__ == "__main__":
     from rankreg.cli import main
 
-    grids.plans_of = long_plans
+    setattr(cli, "plans_of", long_plans)  # noqa: B010 - the name is not exported
     settled = running.Ledger.settled
     running.Ledger.settled = settle_and_tell  # type: ignore[assignment, method-assign]
     main()

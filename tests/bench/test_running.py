@@ -14,11 +14,11 @@ import pytest
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from rankreg.scores import Scores
-from rankreg.train import locked
-from rankreg_bench import grids, running
+from rankreg.train import in_use, locked
+from rankreg_bench import cli, running
 from rankreg_bench.grids import Plan, plan_run, plans_of
 from rankreg_bench.records import Outcome, Records
-from rankreg_bench.running import Answer, Place, Pool, in_use, run_all
+from rankreg_bench.running import Answer, Place, Pool, run_all
 from rankreg_bench.status import RunDisplay
 from tests.bench.processes import (
     Process,
@@ -188,7 +188,7 @@ def test_a_run_that_another_bench_records_meanwhile_is_not_done_again(tmp_path: 
 def test_a_failed_run_is_reported_and_stops_no_other(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grids, "plans_of", lambda *arguments, **options: [diverging(), QUICK])
+    monkeypatch.setattr(cli, "plans_of", lambda *arguments, **options: [diverging(), QUICK])
     status, _, said = run("bench", "run", "controls", "--workers", "1")
     assert status == 1
     assert "1 runs done, 1 failed, 0 left" in said

@@ -25,7 +25,7 @@ def _enter(context: typer.Context, *arguments: str) -> None:
     try:
         from rankreg_bench.cli import app
     except ModuleNotFoundError as error:
-        if error.name != "rankreg_bench":
+        if error.name not in ("rankreg_bench", "rankreg_bench.cli"):
             raise
         raise ValueError("the package rankreg_bench is missing: install rankreg again, with pip") from error
     name = context.parent.command_path if context.parent and arguments[:1] == ("demo",) else context.command_path

@@ -21,6 +21,7 @@ from rankreg.operating.intervals import fpr_at_tpr_interval
 from rankreg.operating.joint import independent_share, joint_confidence, joint_ranks
 from rankreg.operating.monitoring import Recertification, Watch, monitor, recertify
 from rankreg.operating.points import CostChoice, Costs, OperatingPoint, Uncertified
+from rankreg.operating.populations import error_at_tpr_intervals, population_draws, share_interval
 from rankreg.operating.repeats import (
     Estimate,
     detectable,
@@ -53,6 +54,7 @@ __all__ = [
     "certify_targets",
     "compare",
     "detectable",
+    "error_at_tpr_intervals",
     "fpr_at_tpr_interval",
     "highest_tpr",
     "independent_share",
@@ -64,8 +66,10 @@ __all__ = [
     "p_value",
     "paired",
     "percent",
+    "population_draws",
     "positives_needed",
     "recertify",
+    "share_interval",
     "shortfall_risk",
     "standard_deviation",
     "still_significant",
