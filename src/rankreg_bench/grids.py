@@ -269,7 +269,7 @@ EXPERIMENTS: dict[str, Experiment] = {
     ),
     "rates": Experiment(
         "Learning rate of the base loss in long training, judged on the tuning pool",
-        ("cifar100-100", "cifar10-100"),
+        ("cifar100-100",),
         dict.fromkeys(("base", *RATES)),
         splits=1,
         preset="converged",

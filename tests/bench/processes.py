@@ -38,6 +38,11 @@ Process = subprocess.Popen[bytes]
 Start = Callable[..., Process]
 
 
+def heed_ctrl_c() -> None:
+    """In a child: what was started in the background of a script ignores Ctrl-C, and its children would too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def processes(folder: Path) -> Iterator[Start]:
     """Starts commands in sessions of their own, whose every process ends here; what they say goes to `said`."""
@@ -54,6 +59,7 @@ def processes(folder: Path) -> Iterator[Start]:
                     stdout=said,
                     stderr=said,
                     start_new_session=True,
+                    preexec_fn=heed_ctrl_c,
                 )
             )
         return begun[-1]
