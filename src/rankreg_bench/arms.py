@@ -18,7 +18,7 @@ class Family:
 
     loader: str
     config: Settings
-    settings: Settings
+    settings: Settings = field(default_factory=dict)
     replace: bool = False
     methods: Mapping[str, Settings] = field(default_factory=dict)
     fixed: Settings = field(default_factory=dict)
@@ -50,17 +50,19 @@ SGD = {"name": "sgd", "momentum": 0.9, "weight_decay": 2e-4}
 ON_CPU = {"precision": "float32", "device": "cpu"}
 SKIN_SPLITS: dict[str, Literal["seed", "member"]] = {"melanoma": "member", "ham10000": "seed"}
 SKIN = {"stem": "imagenet", "pixels": "imagenet"}
-# By AUC of the critical class the first epochs win, when a network of many classes has hardly begun (0050).
+# By the AUC of the critical class, the first epochs would be chosen (docs/decisions/0050).
 MANY_CLASSES: Settings = {"selection": "error", "tpr": 0.9}
 PAPER = {
     "epochs": 100,
     "learning_rate": 0.01,
     "schedule": "constant",
     "optimiser": SGD,
+    "model": _network("resnet10", 1.0),
     "augmentation": "cifar",
     "precision": "auto",
 }
-COMPACT = {"schedule": "cosine", "optimiser": SGD, "augmentation": "cifar", **ON_CPU}
+SMALL = _network("resnet10", 0.25)
+COMPACT = {"schedule": "cosine", "optimiser": SGD, "model": SMALL, "augmentation": "cifar", **ON_CPU}
 
 
 def _compact(name: str, epochs: tuple[int, int], settings: Settings | None = None, **changes: Any) -> Family:
@@ -72,7 +74,7 @@ def _compact(name: str, epochs: tuple[int, int], settings: Settings | None = Non
     plain, buffered = ({"learning_rate": r, "epochs": n} for r, n in zip((0.03, 0.01), epochs, strict=True))
     return Family(
         name,
-        {**COMPACT, **plain, "model": _network("resnet10", 0.25), **changes},
+        {**COMPACT, **plain, **changes},
         settings or {},
         methods={"buffer": buffered, "rankreg": buffered},
         split_is=SKIN_SPLITS.get(name, "seed"),
@@ -81,9 +83,8 @@ def _compact(name: str, epochs: tuple[int, int], settings: Settings | None = Non
 
 def _converged(name: str, rate: float) -> Family:
     """The paper's schedule at a quarter of the width; every arm sees as many samples (docs/decisions/0055)."""
-    config = {**COMPACT, "schedule": "constant", "learning_rate": rate, "model": _network("resnet10", 0.25)}
-    half = {"epochs": 50}
-    return Family(name, {**config, "epochs": 100}, {}, methods={"buffer": half, "rankreg": half})
+    config, half = {**COMPACT, "schedule": "constant", "learning_rate": rate, "epochs": 100}, {"epochs": 50}
+    return Family(name, config, methods={"buffer": half, "rankreg": half})
 
 
 SMOKE = {
@@ -102,7 +103,7 @@ TABLE = {  # a table of one's own: the defaults of `rankreg fit`
     "model": {"name": "mlp", "hidden": [64, 64], "dropout": 0.1},
     **ON_CPU,
 }
-OWN_TABLE = Family("table", TABLE, {}, split_is="member")  # another member leaves the test part as it is
+OWN_TABLE = Family("table", TABLE, split_is="member")  # another member leaves the test part as it is
 DEMO = {"epochs": 10, "learning_rate": 0.02, "model": {"name": "mlp", "hidden": [64, 64]}, **ON_CPU}
 DIGITS = Family("digits", SMOKE, {"critical": 8, "ratio": 50}, replace=True)
 
@@ -112,11 +113,9 @@ PRESETS: dict[str, Preset] = {
         10,
         {
             "table": OWN_TABLE,
-            "cifar10": Family("cifar10", {**PAPER, "model": _network("resnet10", 1.0)}, {}),
-            "cifar100": Family(
-                "cifar100", {**PAPER, "learning_rate": 0.001, "model": _network("resnet10", 1.0)}, {}
-            ),
-            "cifar10-lt": Family("cifar10-lt", {**PAPER, **MANY_CLASSES, "model": _network("resnet10", 1.0)}, {}),
+            "cifar10": Family("cifar10", PAPER),
+            "cifar100": Family("cifar100", {**PAPER, "learning_rate": 0.001}),
+            "cifar10-lt": Family("cifar10-lt", {**PAPER, **MANY_CLASSES}),
             **{
                 name: Family(
                     name,
@@ -141,7 +140,7 @@ PRESETS: dict[str, Preset] = {
                     name,
                     (8, 4),
                     {"size": [48, 64]},
-                    model={**_network("resnet10", 0.25), "pixels": "imagenet"},
+                    model={**SMALL, "pixels": "imagenet"},
                     augmentation="dermoscopy",
                     precision="bfloat16",
                 )
@@ -158,13 +157,13 @@ PRESETS: dict[str, Preset] = {
     "demo": Preset(
         "a small network on scikit-learn's digits, 10 epochs, 8 splits: a minute",
         8,
-        {"digits": Family("digits", DEMO, {}, fixed={"batch_size": 32})},
+        {"digits": Family("digits", DEMO, fixed={"batch_size": 32})},
     ),
     "smoke": Preset(
         "scikit-learn's digits in place of every data set, one epoch, 2 splits: seconds, for tests",
         2,
         {
-            "table": Family("table", {**TABLE, "epochs": 1}, {}, split_is="member"),
+            "table": Family("table", {**TABLE, "epochs": 1}, split_is="member"),
             **dict.fromkeys(("cifar10", "cifar100", "melanoma", "ham10000"), DIGITS),
             "cifar10-lt": Family("digits-lt", {**SMOKE, **MANY_CLASSES}, {"imbalance": 20}, replace=True),
         },

@@ -95,12 +95,12 @@ def _train(plans: Sequence[Plan], records: Path, runs: Path, data_dir: Path | No
     place = Place(records.absolute(), runs.absolute(), data_dir.absolute() if data_dir else None)
     with RunDisplay(plans, place.records) as display:
         try:
-            summary = run_all(plans, place, report=display.settled, **how)
+            found = run_all(plans, place, report=display.settled, **how)
         except KeyboardInterrupt as stopped:
             typer.echo("rankreg: stopped; the same command continues", err=True)
             raise typer.Exit(130) from stopped
-    display.conclude(len(summary.done), summary.failed)
-    if summary.failed:
+    display.conclude(len(found.done), found.failed)
+    if found.failed:
         raise typer.Exit(1)
 
 

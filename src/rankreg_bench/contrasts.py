@@ -79,9 +79,8 @@ class Paired:
         """For the CSV file: mean difference, what could have been detected, p-value."""
         arm, loss = f"{self.first} minus {self.second}", pooled_name(self.losses, losses)
         for measure in self.values:
-            found, count = self.estimate(measure), len(self.splits)
-            number = Number(experiment, data, test, loss, arm, measure, "difference", found.mean, splits=count)
-            yield replace(number, low=found.low, high=found.high)
+            number = Number(experiment, data, test, loss, arm, measure, "", 0.0, splits=len(self.splits))
+            yield number.with_bounds("difference", self.estimate(measure))
             for kind, value in (("detectable", self.detectable(measure)), ("p-value", self.p_value(measure))):
                 if value is not None:
                     yield replace(number, kind=kind, value=value)

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import astuple, dataclass, field, fields, replace
 from pathlib import Path
 
 from rich import box
@@ -81,6 +81,11 @@ class Number:
     high: float | None = None
     splits: int = 0
     published: float | None = None
+
+    def with_bounds(self, kind: str, found: Estimate | Interval) -> "Number":
+        """The same place, with an estimate and its interval."""
+        value = found.mean if isinstance(found, Estimate) else found.estimate
+        return replace(self, kind=kind, value=value, low=found.low, high=found.high)
 
 
 @dataclass(frozen=True)
@@ -170,16 +175,12 @@ def _print_wrapped(console: Console, text: str, style: str = "") -> None:
 
 
 def _rich_table(block: Block, *, plain: bool, narrow: bool) -> Table:
-    from rich.table import Table
-
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for place, name in enumerate(block.head):
-        table.add_column(
-            name,
-            justify="right" if place else "left",
-            no_wrap=bool(place) and not narrow,
-            max_width=None if place else LABEL,
-        )
+        if place:
+            table.add_column(name, justify="right", no_wrap=not narrow)
+        else:
+            table.add_column(name, max_width=LABEL)
     for row, following in zip(block.rows, [*block.rows[1:], None], strict=True):
         cells = [Text(("  " if row.part else "") + row.label)]
         for entry in row.entries:

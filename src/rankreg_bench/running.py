@@ -72,14 +72,6 @@ class Pool:
     missing: Callable[[Sequence[str], Path | None], dict[str, str]]
 
 
-@dataclass(frozen=True)
-class Summary:
-    """What became of the runs, by name; failed ones with the reason."""
-
-    done: list[str] = field(default_factory=list)
-    failed: dict[str, str] = field(default_factory=dict)
-
-
 def run_all(
     plans: Iterable[Plan],
     place: Place,
@@ -88,7 +80,7 @@ def run_all(
     on: Literal["loky", "dask"] = "loky",
     address: str | None = None,
     report: Report = lambda plan, state: None,
-) -> Summary:
+) -> "Ledger":
     """Train what has no record yet, in the order given, and record each run as it comes in.
 
     report: called with every plan that is "done" or "failed", and once with each that is "busy": another bench
@@ -98,7 +90,7 @@ def run_all(
     ledger = Ledger(Records(place.records), place, report)
     left = [plan for plan in unique(plans) if not ledger.records.has(plan)]
     if not left:
-        return ledger.summary
+        return ledger
     with cluster_pool(address) if on == "dask" else local_pool(workers or cores()) as pool:
         left = ledger.with_data(left, pool)
         while left:
@@ -107,18 +99,19 @@ def run_all(
             while again and not any(ledger.records.has(plan) or not place.in_use(plan) for plan in again):
                 time.sleep(PATIENCE)
             left = again
-    return ledger.summary
+    return ledger
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """What is settled, and how."""
+    """What became of the runs, by name: done, failed with the reason, reported as busy."""
 
     records: Records
     place: Place
     report: Report
-    summary: Summary = field(default_factory=Summary)
-    reported_busy: set[str] = field(default_factory=set)
+    done: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    busy: set[str] = field(default_factory=set)
 
     def with_data(self, plans: Sequence[Plan], pool: Pool) -> list[Plan]:
         """The plans whose data are there; the others fail before they start."""
@@ -136,15 +129,15 @@ class Ledger:
         if answer.outcome is not None and not self.records.has(plan):
             self.records.write(plan, answer.outcome)  # the worker has another disk
         if self.records.has(plan):  # perhaps written by another bench
-            self.summary.done.append(plan.name)
+            self.done.append(plan.name)
             self.report(plan, "done")
             return True
         if answer.reason == "failed":
-            self.summary.failed[plan.name] = answer.message
+            self.failed[plan.name] = answer.message
             self.report(plan, "failed")
             return True
-        if answer.reason == "busy" and plan.name not in self.reported_busy:
-            self.reported_busy.add(plan.name)
+        if answer.reason == "busy" and plan.name not in self.busy:
+            self.busy.add(plan.name)
             self.report(plan, "busy")
         return False
 
@@ -323,7 +316,13 @@ def _backend() -> Any:
         def submit(self, func: Any, callback: Callable[[Any], None]) -> "Future[Any]":
             future: Future[Any] = super().submit(func, callback)
             plan = func.items[0][1][0]  # the first argument of the only call
-            future.add_done_callback(partial(_answer_for, plan, callback))
+
+            def answer(future: Future[Any]) -> None:
+                """Answer for a run that was lost: joblib would wait for it forever."""
+                if (error := future.exception()) is not None:
+                    callback(Answer(plan, reason="failed", message=f"{type(error).__name__}: {error}"))
+
+            future.add_done_callback(answer)
             return future
 
         def retrieve_result_callback(self, out: Any) -> Any:
@@ -332,9 +331,3 @@ def _backend() -> Any:
             return [out] if isinstance(out, Answer) else super().retrieve_result_callback(out)
 
     return Cluster
-
-
-def _answer_for(plan: Plan, callback: Callable[[Any], None], future: "Future[Any]") -> None:
-    """Answer for a run that was lost: joblib would wait for it forever."""
-    if (error := future.exception()) is not None:
-        callback(Answer(plan, reason="failed", message=f"{type(error).__name__}: {error}"))

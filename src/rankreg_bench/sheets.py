@@ -130,12 +130,10 @@ class Sheet:
             for measure in self.measures:
                 published = self._published_gain(second, losses or self.losses, measure)
                 printed = published_text(published, others=True)
-                gain = gains.get(measure)
-                entries.append(
-                    Entry(plain(gain.estimate), f"{bracket(gain)} {printed}")
-                    if gain
-                    else Entry(NOTHING.value, printed)
-                )
+                entry = Entry(NOTHING.value, printed)
+                if gain := gains.get(measure):
+                    entry = Entry(plain(gain.estimate), f"{bracket(gain)} {printed}")
+                entries.append(entry)
             few = f"{len(losses)}/{len(self.losses)} losses" if len(losses) < len(self.losses) else ""
             count = Entry(str(len(splits)), few) if gains else NOTHING
             rows.append(Row(label, (*entries, count), rule=second == BETTER))
@@ -198,24 +196,23 @@ class Sheet:
                 continue
             gains, losses, splits = self._gains(others)
             for measure, gain in gains.items():
-                found = over.gain(measure)
                 arm, loss = f"{self.ranking} over {second}", pooled_name(losses, self.losses)
                 number = Number(name, self.data, test, loss, arm, measure, "", 0.0, splits=len(splits))
                 number = replace(number, published=self._published_gain(second, losses, measure))
-                yield replace(number, kind="ensemble gain", value=gain.estimate, low=gain.low, high=gain.high)
-                yield replace(number, kind="single gain", value=found.mean, low=found.low, high=found.high)
+                yield number.with_bounds("ensemble gain", gain)
+                yield number.with_bounds("single gain", over.gain(measure))
 
     def _cell_numbers(self, key: Key, cell: Cell) -> Iterator[Number]:
         """The ensemble, the mean of the splits and their standard deviation; nothing without a record."""
         for measure in self.measures if cell.scores else ():
-            published, found = published_values(self.experiment, *key).get(measure), cell.ensemble[measure]
-            number = Number(self.selection.name, key[0], self.grid.test, key[1], key[2], measure, "ensemble", 0.0)
+            data, loss, arm = key
+            number = Number(self.selection.name, data, self.grid.test, loss, arm, measure, "", 0.0)
+            published = published_values(self.experiment, *key).get(measure)
             number = replace(number, splits=len(cell.splits), published=published)
-            yield replace(number, value=found.estimate, low=found.low, high=found.high)
+            yield number.with_bounds("ensemble", cell.ensemble[measure])
             values = [single[measure] for single in cell.singles.values()]
-            mean, deviation = mean_of(values), standard_deviation(values)
-            yield replace(number, kind="single", value=mean.mean, low=mean.low, high=mean.high)
-            if deviation is not None:
+            yield number.with_bounds("single", mean_of(values))
+            if (deviation := standard_deviation(values)) is not None:
                 yield replace(number, kind="deviation", value=deviation, published=None)
 
     def _row(self, key: Key, cell: Cell, entries: Sequence[Entry]) -> Row:
@@ -384,12 +381,12 @@ class Gap:
     def numbers(self, place: Number) -> Iterator[Number]:
         """For the CSV file; place: a number of the same experiment, data set, test set and loss."""
         for measure, found in self.ceiling.ensemble.items():
-            here = replace(place, measure=measure, arm="ceiling", kind="ensemble", splits=len(self.ceiling.splits))
-            yield replace(here, value=found.estimate, low=found.low, high=found.high)
+            here = replace(place, measure=measure, arm="ceiling", splits=len(self.ceiling.splits))
+            yield here.with_bounds("ensemble", found)
             for arm, shares in self.shares.items():
                 if share := shares[measure]:
-                    row = replace(here, arm=arm, kind="share of the gap", splits=len(self.arms[arm].splits))
-                    yield replace(row, value=share.estimate, low=share.low, high=share.high)
+                    here = replace(here, arm=arm, splits=len(self.arms[arm].splits))
+                    yield here.with_bounds("share of the gap", share)
 
 
 def gap_of(selection: Selection, grid: Grid, data: str) -> Gap | None:
