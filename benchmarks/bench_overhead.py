@@ -26,13 +26,13 @@ from rich.table import Table
 import rankreg.datasets
 import rankreg.train.run
 from benchmarks.timing import duration
-from rankreg.bench.planning import plan_run, plans_of
-from rankreg.bench.records import Records
-from rankreg.bench.training import perform
 from rankreg.datasets import _cifar_files
 from rankreg.datasets.catalog import find
 from rankreg.models import ResNet
 from rankreg.objective import Objective
+from rankreg_bench.grids import plan_run, plans_of
+from rankreg_bench.records import Records
+from rankreg_bench.training import perform
 
 ARMS = ("base", "rankreg")
 TARGET = 0.15

@@ -29,8 +29,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rankreg import desk
-from rankreg.bench.planning import plans_of
-from rankreg.bench.records import Records, plan_of
 from rankreg.bundle import load_bundle, save_bundle
 from rankreg.bundle.card import digest
 from rankreg.datasets import load
@@ -46,6 +44,8 @@ from rankreg.report.files import header, images_in, rows_of
 from rankreg.scores import Scores
 from rankreg.train import TrainConfig
 from rankreg.train.folder import read_state, write_state
+from rankreg_bench.grids import plans_of
+from rankreg_bench.records import Records, plan_of
 from tests.bench import handmade
 from tests.datasets.test_cifar import archive_of, small_files
 from tests.estimator_data import cancer

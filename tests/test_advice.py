@@ -137,7 +137,7 @@ def test_a_search_prints_fits_that_can_be_typed(run: Run, tmp_path: Path) -> Non
 
 def test_bench_hints_name_commands_that_are_understood(run: Run, tmp_path: Path) -> None:
     """What they would train takes hours, so the runs are listed, not trained."""
-    from rankreg.bench.planning import plans_of
+    from rankreg_bench.grids import plans_of
 
     records = str(tmp_path / "no records")
     hints = [

@@ -20,8 +20,8 @@ from rankreg._checks import (
     check_positive,
     values_are_readable,
 )
-from rankreg._published import ALM_SETTINGS
 from rankreg.multiclass import critical_score
+from rankreg.published import ALM_SETTINGS
 
 PUBLISHED = ALM_SETTINGS  # data set → base loss → (μ₀, δ)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from rankreg.bench.planning import Plan, plans_of
-from rankreg.bench.records import Outcome, Records
 from rankreg.scores import Scores
+from rankreg_bench.grids import Plan, plans_of
+from rankreg_bench.records import Outcome, Records
 
 SIZES = {"validation": (20, 30), "tuning": (20, 30), "test": (40, 80), "extended": (60, 0)}  # positives, negatives
 QUALITY = {"base": 0.5, "alm": 0.7, "buffer": 1.0, "rankreg": 1.2}

@@ -6,13 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankreg.bench.asking import Asked
-from rankreg.bench.ceiling import Gap, gap_of
-from rankreg.bench.planning import plan_run
-from rankreg.bench.records import Outcome, Records
-from rankreg.bench.results import Cell
-from rankreg.bench.tables import pages_of
 from rankreg.scores import Scores
+from rankreg_bench.grids import plan_run
+from rankreg_bench.records import Cell, Outcome, Records, Selection
+from rankreg_bench.sheets import Gap, gap_of, pages_of
 from tests.bench.handmade import write
 from tests.conftest import Run
 
@@ -33,8 +30,8 @@ def gap(folder: Path, **changes: int) -> Gap:
     for arm, alarms in ALARMS.items():
         alarming(folder, HAM, arm, alarms)
     alarming(folder, ALL, "base", **{"alarms": 20, **changes})
-    asked = Asked("ham10000", "compact", folder, 1)
-    found = gap_of(asked, asked.grids("official")[0], HAM)
+    selection = Selection("ham10000", "compact", folder, 1)
+    found = gap_of(selection, selection.grids("official")[0], HAM)
     assert found is not None
     return found
 
@@ -88,8 +85,8 @@ def test_only_splits_that_the_ceiling_has_too_are_set_against_it(tmp_path: Path)
     ):
         for split in splits:
             write(tmp_path, plan_run("compact", data, "bce", arm, split), parts=["test"])
-    asked = Asked("ham10000", "compact", tmp_path, 2)
-    found = gap_of(asked, asked.grids("official")[0], HAM)
+    selection = Selection("ham10000", "compact", tmp_path, 2)
+    found = gap_of(selection, selection.grids("official")[0], HAM)
     assert found is not None
     assert (found.arms["base"].splits, found.arms["buffer"].splits, found.ceiling.splits) == ((0,), (0,), (0,))
     assert list(found.shares) == ["buffer"]
@@ -105,5 +102,5 @@ def test_the_table_shows_the_ceiling_once_it_is_recorded(run: Run, tmp_path: Pat
     assert status == 0
     assert re.search(r"\n ceiling +\d", out)
     assert "run ham10000-ceiling" not in out
-    (page,) = pages_of(Asked("ham10000", "compact", tmp_path, 1))
+    (page,) = pages_of(Selection("ham10000", "compact", tmp_path, 1))
     assert {n.arm for n in page.numbers if n.kind == "share of the gap"} == {"buffer"}

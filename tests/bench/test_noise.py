@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import ttest_1samp
 from sklearn.metrics import roc_auc_score
 
-from rankreg.bench.planning import plans_of
-from rankreg.bench.records import Records
+from rankreg_bench.grids import plans_of
+from rankreg_bench.records import Records
 from tests.bench.handmade import write
 from tests.conftest import Run
 
@@ -44,7 +44,7 @@ def test_differences_are_averaged_over_noisy_shares_within_splits_before_the_t_t
     assert float(row["value"]) == pytest.approx(np.mean(wanted), abs=1e-3)
     assert [float(row["low"]), float(row["high"])] == pytest.approx(list(oracle.confidence_interval()), abs=2e-3)
     text = run(*command, "--records", str(tmp_path))[1]
-    assert "averaged over 20 % to 50 % of flipped labels within each split" in " ".join(text.split())
+    assert "averaged over the shares of flipped labels within each split" in " ".join(text.split())
 
 
 def test_nothing_is_averaged_while_a_share_is_missing(run: Run, tmp_path: Path) -> None:

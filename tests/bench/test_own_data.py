@@ -7,13 +7,11 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from rankreg.bench.asking import Asked
-from rankreg.bench.figures import choose, figure_of
-from rankreg.bench.grids import DATA, EXPERIMENTS, Data, Experiment
-from rankreg.bench.planning import plans_of
-from rankreg.bench.records import Records
-from rankreg.bench.tables import pages_of
 from rankreg.cli import app
+from rankreg_bench.figures import choose, figure_of
+from rankreg_bench.grids import DATA, EXPERIMENTS, Data, Experiment, plans_of
+from rankreg_bench.records import Records, Selection
+from rankreg_bench.sheets import pages_of
 from tests.bench import handmade
 
 
@@ -51,7 +49,7 @@ def test_a_preset_without_the_data_is_named_and_another_one_proposed() -> None:
 
 def test_what_stands_in_for_a_data_set_has_its_own_name_and_no_published_values(tmp_path: Path) -> None:
     handmade.write_all(tmp_path, "cifar10-100", "smoke", splits=2, only=("bce",))
-    (page, *_) = pages_of(Asked("cifar10-100", "smoke", tmp_path, 2, ("bce",)))
+    (page, *_) = pages_of(Selection("cifar10-100", "smoke", tmp_path, 2, ("bce",)))
     assert page.title.startswith("digits for CIFAR-10 1:100")
     assert {number.published for number in page.numbers} == {None}
     figure = figure_of(choose("cifar10-100", tmp_path, preset="smoke", splits=2, only=("bce",)))

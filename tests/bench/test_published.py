@@ -2,9 +2,8 @@
 
 import pytest
 
-from rankreg.bench.grids import DATA, EXPERIMENTS, LOSSES
-from rankreg.bench.measures import names_of
-from rankreg.bench.published import published_gain, published_values, ranking_arm
+from rankreg_bench.estimates import measures_of, published_gain, published_values, ranking_arm
+from rankreg_bench.grids import DATA, EXPERIMENTS, LOSSES
 
 
 @pytest.mark.parametrize(
@@ -42,7 +41,7 @@ def test_the_main_tables_are_published_in_full(name: str) -> None:
     experiment = EXPERIMENTS[name]
     for loss in LOSSES:
         for arm in ("base", "alm", ranking_arm(experiment)):
-            assert set(published_values(experiment, name, loss, arm)) == set(names_of(DATA[name]))
+            assert set(published_values(experiment, name, loss, arm)) == set(measures_of(DATA[name]))
 
 
 def test_label_noise_is_found_by_its_share() -> None:

@@ -1,10 +1,8 @@
 """How numbers, verdicts and cells are written."""
 
-from rankreg.bench.gains import Gain
-from rankreg.bench.pages import Block, Entry, Number, Page, Row
-from rankreg.bench.rendering import rendered
-from rankreg.bench.wording import gain_limits, limits, measure_title, plain, signed, verdict
-from rankreg.operating.repeats import Estimate
+from rankreg.operating import Estimate, Interval
+from rankreg_bench.contrasts import measure_title, verdict
+from rankreg_bench.pages import Block, Entry, Number, Page, Row, bracket, limits, plain, rendered, signed
 
 
 def test_a_verdict_is_what_the_interval_allows() -> None:
@@ -19,7 +17,7 @@ def test_a_verdict_is_what_the_interval_allows() -> None:
 def test_numbers_are_written_with_a_real_minus_and_no_negative_zero() -> None:
     assert (plain(-0.04), plain(-1.25), signed(2.0), signed(-2.0)) == ("0.0", "−1.2", "+2.0", "−2.0")
     assert limits(Estimate(24.8, -0.2, 49.8)) == "(0 to 50)"
-    assert gain_limits(Gain(2.0, -0.3, 4.3, (), ())) == "[0 to 4]"
+    assert bracket(Interval(2.0, -0.3, 4.3, 0.95)) == "[0 to 4]"
     assert [measure_title(m) for m in ("fpr@98", "auc", "error@80tpr")] == ["FPR@98", "AUC", "error@80"]
 
 

@@ -7,19 +7,15 @@ import pytest
 from scipy.stats import norm, ttest_1samp
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from rankreg.bench.arms import TUNING
-from rankreg.bench.asking import Asked
-from rankreg.bench.gains import ensemble_gains, measure_draws
-from rankreg.bench.grids import DATA, EXPERIMENTS
-from rankreg.bench.intervals import difference_intervals, intervals_of
-from rankreg.bench.planning import plan_run, plans_of
-from rankreg.bench.records import Outcome, Records
-from rankreg.bench.results import Cell, Grid
-from rankreg.bench.statistics import BETTER, contrasts_of, pair
 from rankreg.metrics import error_at_tpr
 from rankreg.operating import compare
 from rankreg.operating.delong import aucs
 from rankreg.scores import Scores
+from rankreg_bench.arms import TUNED
+from rankreg_bench.contrasts import BETTER, contrasts_of, ensemble_gains, measure_draws, pair
+from rankreg_bench.estimates import difference_intervals, intervals_of
+from rankreg_bench.grids import DATA, EXPERIMENTS, plan_run, plans_of
+from rankreg_bench.records import Cell, Grid, Outcome, Records, Selection
 from tests.bench.handmade import part, write, write_all
 
 NAME, LOSSES = "cifar100-100", ("bce", "s-ml")
@@ -36,8 +32,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def grids(folder: Path) -> dict[str, Grid]:
     """By test set."""
-    asked = Asked(NAME, "compact", folder, splits=3, only=LOSSES)
-    return {grid.test: grid for test in ("official", "extended", "tuning") for grid in asked.grids(test)}
+    selection = Selection(NAME, "compact", folder, splits=3, only=LOSSES)
+    return {grid.test: grid for test in ("official", "extended", "tuning") for grid in selection.grids(test)}
 
 
 def seed_of(loss: str, arm: str, split: int) -> int:
@@ -128,9 +124,9 @@ def test_the_gain_of_ensembles_is_the_papers_delta(grids: dict[str, Grid]) -> No
         value(loss, "rankreg", "auc") - max(value(loss, arm, "auc") for arm in ("base", "alm")) for loss in LOSSES
     ]
     found = ensemble_gains(grid, NAME, LOSSES, "rankreg", ("base", "alm"))
-    assert found["fpr@95"].value == pytest.approx(np.mean(fprs))
-    assert found["auc"].value == pytest.approx(np.mean(aucs))
-    assert found["auc"].losses == LOSSES
+    assert found["fpr@95"].estimate == pytest.approx(np.mean(fprs))
+    assert found["auc"].estimate == pytest.approx(np.mean(aucs))
+    assert grid.shared(NAME, LOSSES, ("rankreg", "base", "alm"))[0] == LOSSES
 
 
 def test_drawn_aucs_are_spread_like_those_of_resampled_scores(grids: dict[str, Grid]) -> None:
@@ -185,15 +181,15 @@ def test_only_splits_that_both_arms_have_are_compared(tmp_path: Path) -> None:
         for split in splits:
             write(tmp_path, plan_run("compact", NAME, "bce", arm, split))
     write(tmp_path, plan_run("compact", NAME, "s-ml", "rankreg", 0))
-    (grid,) = Asked(NAME, "compact", tmp_path).grids("official")
+    (grid,) = Selection(NAME, "compact", tmp_path).grids("official")
     found = pair(grid, NAME, ["bce", "s-ml"], "rankreg", "buffer")
     assert found is not None
     assert (found.splits, found.losses) == ((1, 2), ("bce",))
     assert pair(grid, NAME, ["bce"], "rankreg", "alm") is None
     gain = ensemble_gains(grid, NAME, ["bce", "s-ml"], "rankreg", ("buffer",))["auc"]
-    assert (gain.splits, gain.losses) == ((1, 2), ("bce",))
+    assert grid.shared(NAME, ["bce", "s-ml"], ("rankreg", "buffer")) == (("bce",), (1, 2))
     fewer = [grid.cells[NAME, "bce", arm].on((1, 2)).ensemble["auc"].estimate for arm in ("rankreg", "buffer")]
-    assert gain.value == pytest.approx(fewer[0] - fewer[1])
+    assert gain.estimate == pytest.approx(fewer[0] - fewer[1])
     assert ensemble_gains(grid, NAME, ["bce"], "rankreg", ("alm",)) == {}
 
 
@@ -204,7 +200,7 @@ def test_splits_that_agree_to_the_digit_are_no_evidence(tmp_path: Path) -> None:
             values = np.concatenate([np.full(40, 0.5), np.repeat([1.0, 0.0], [alarms, 90 - alarms])])
             scores = {"test": Scores(np.arange(130), labels, values)}
             Records(tmp_path).write(plan_run("compact", NAME, "bce", arm, split), Outcome({}, scores))
-    (grid,) = Asked(NAME, "compact", tmp_path).grids("official")
+    (grid,) = Selection(NAME, "compact", tmp_path).grids("official")
     found = pair(grid, NAME, ["bce"], "rankreg", "buffer")
     assert found is not None
     singles = [grid.cells[NAME, "bce", arm].singles for arm in ("rankreg", "buffer")]
@@ -244,7 +240,7 @@ def test_ensembles_are_compared_sample_by_sample() -> None:
 
 def test_contrasts_set_variants_against_their_method_and_ranking_against_the_buffer() -> None:
     tuning = contrasts_of(EXPERIMENTS["tuning"], list(EXPERIMENTS["tuning"].arms))
-    budgets = [arm for arm in TUNING if arm.startswith("rankreg-")]
+    budgets = [arm for arm in TUNED if arm.startswith("rankreg-")]
     assert budgets
     assert [second for first, second in tuning if first in budgets] == ["rankreg"] * len(budgets)
     controls = contrasts_of(EXPERIMENTS["controls"], list(EXPERIMENTS["controls"].arms))
@@ -279,10 +275,10 @@ def test_what_was_seen_on_the_first_splits_is_asked_of_others() -> None:
 def test_settings_are_never_judged_on_a_test_set(tmp_path: Path) -> None:
     for plan in plans_of("tuning", "compact", splits=1, only=("cifar100-100", "base", "buffer")):
         write(tmp_path, plan, parts=("validation", "tuning"))  # there is nothing else to look at
-    asked = Asked("tuning", "compact", tmp_path, splits=1)
-    assert [grid.test for grid in asked.grids()] == ["tuning"]
+    selection = Selection("tuning", "compact", tmp_path, splits=1)
+    assert [grid.test for grid in selection.grids()] == ["tuning"]
     with pytest.raises(ValueError, match="never on a test set"):
-        asked.grids("official")
+        selection.grids("official")
 
 
 def test_runs_on_other_samples_are_not_mixed_in(tmp_path: Path) -> None:
@@ -292,4 +288,4 @@ def test_runs_on_other_samples_are_not_mixed_in(tmp_path: Path) -> None:
     other = Scores(scores.ids + 1, scores.labels, scores.values)
     Records(tmp_path).write(plans[1], Outcome({"seconds": {"total": 1.0}}, {"test": other}))
     with pytest.raises(ValueError, match=r"bce-rankreg-0.* other samples"):
-        Asked(NAME, "compact", tmp_path).grids("official")
+        Selection(NAME, "compact", tmp_path).grids("official")

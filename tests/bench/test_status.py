@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rankreg.bench.planning import plan_run, plans_of
-from rankreg.bench.status import status_of
+from rankreg_bench.grids import plan_run, plans_of
+from rankreg_bench.status import status_of
 from tests.bench.handmade import write
 from tests.conftest import Run
 
@@ -37,7 +37,7 @@ def test_status_names_damaged_records_and_those_of_changed_settings(run: Run, tm
     path.with_name("bce-base-1-00000000.json").write_text(json.dumps(record))
     path.with_name("bce-base-2-00000000.json").write_text("{")
     _, out, _ = run("bench", "status")
-    assert "1 records are of runs that no experiment has any longer" in out
+    assert "1 records belong to no experiment" in out
     path.with_name("bce-base-3-00000000.json").write_text('{"format": 1}')
     _, out, _ = run("bench", "status")
     assert len(re.findall(r"damaged: \S*bce-base-[23]-00000000.json [^/]*; delete it and run again", out)) == 2

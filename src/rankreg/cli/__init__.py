@@ -6,7 +6,7 @@ import sys
 import typer
 
 from rankreg._terminal import say, spell_what_cannot_be_encoded
-from rankreg.cli import bench, data, demo, desk, export, fit, report, tune
+from rankreg.cli import bench, data, desk, export, fit, report, tune
 
 app = typer.Typer(
     help="Few false alarms at a high true positive rate, for rare and critical classes.",
@@ -37,15 +37,15 @@ def options(
     """Few false alarms at a high true positive rate, for rare and critical classes."""
 
 
-for group in (demo, fit, tune, export, desk, report, data, bench):
+for group in (fit, tune, export, desk, report, data, bench):
     group.register(app)
 
 
-def main() -> None:
+def main(command: typer.Typer = app) -> None:
     """Run the command line; what the user can mend is a message and exit status 2, not a traceback."""
     spell_what_cannot_be_encoded()
     try:
-        app()
+        command()
     except (ValueError, OSError, MemoryError, RecursionError) as error:
         if os.environ.get("RANKREG_TRACEBACK"):
             raise

@@ -1,281 +1,34 @@
-"""`rankreg bench`: the paper's tables and figures, from grids of runs."""
-
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+"""`rankreg bench` and `rankreg demo`: doors to the package `rankreg_bench`, imported when one is used."""
 
 import typer
 
-from rankreg._files import is_stream
-from rankreg._terminal import Terminal, say
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankreg.bench.pages import Page
-
-bench = typer.Typer(
-    help="Regenerate the paper's tables and figures beside the published numbers: list, run, status, table, figure,"
-    " compare, verify.",
-    no_args_is_help=True,
-)
-
-RECORDS = Annotated[Path, typer.Option("--records", help="Folder of the records, one per finished run.")]
-SIZES = "paper, converged, compact or smoke (see `rankreg bench list`)"
-PRESET = Annotated[
-    str | None, typer.Option("--preset", help=f"Size: {SIZES}.", show_default="the experiment's, mostly compact")
-]
-SPLITS = Annotated[int | None, typer.Option("--splits", min=1, help="How many splits (default: the preset's).")]
-ONLY = Annotated[
-    list[str] | None,
-    typer.Option("--only", help="Only this data set, loss or arm; may be given several times."),
-]
-
-TEST = Annotated[
-    str | None,
-    typer.Option(
-        help="official: the paper's test set; extended: with the fresh positives; tuning: validation and tuning"
-        " pool (default: what the experiment is judged on).",
-        show_default=False,
-    ),
-]
-FORMAT = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="text, markdown (md), csv or latex (tex) (default: by the ending of --out; text without one).",
-        show_default=False,
-    ),
-]
-OUT = Annotated[Path | None, typer.Option(help="File to write instead of printing.", show_default=False)]
+ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.add_typer(bench, name="bench")
+    app.command(context_settings=ANYTHING)(demo)
+    app.command(context_settings=ANYTHING)(bench)
 
 
-@bench.command("list")
-def list_() -> None:
-    """Show the experiments, the presets, and how many runs each would take."""
-    from rankreg.bench.words import experiment_table, preset_table
-
-    console = Terminal(highlight=False)
-    console.print(experiment_table())
-    console.print(preset_table())
+def bench(context: typer.Context) -> None:
+    """Regenerate the paper's tables and figures: list, run, status, table, figure, compare, verify."""
+    _enter(context, *context.args)
 
 
-@bench.command()
-def run(
-    names: Annotated[list[str], typer.Argument(help="Experiments, from `rankreg bench list`.", metavar="NAME...")],
-    preset: PRESET = None,
-    only: ONLY = None,
-    splits: SPLITS = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes here (default: one per core).")] = None,
-    on: Annotated[str, typer.Option(help="loky: this machine's cores; dask: an existing cluster.")] = "loky",
-    address: Annotated[str | None, typer.Option(help="The Dask scheduler, e.g. tcp://10.0.0.1:8786.")] = None,
-    records: RECORDS = Path("records"),
-    runs: Annotated[Path, typer.Option(help="Folder for checkpoints of unfinished runs.")] = Path("runs"),
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets (default: RANKREG_DATA).")] = None,
-) -> None:
-    """Train what an experiment lacks: finished runs are never repeated, killed ones go on where they were.
-
-    Another bench on the same folders shares the work, and is waited for in the end. With --on dask the workers need
-    rankreg, the data, and the records' and runs' folders under the same paths (a shared file system); start them
-    with one thread each: dask worker tcp://... --nthreads 1
-    """
-    from rankreg.bench.planning import experiment_of, plans_of
-    from rankreg.bench.running import run_all
-    from rankreg.bench.words import RunDisplay
-    from rankreg.bench.workers import Place
-
-    if on not in ("loky", "dask"):
-        raise ValueError(f"--on must be loky or dask, got {on!r}")
-    if on == "loky" and address is not None:
-        raise ValueError("--address is a Dask scheduler's: add --on dask, or leave it out")
-    if on == "dask" and workers is not None:
-        raise ValueError("--workers is for --on loky: a Dask cluster has the workers that it has")
-    plans = [
-        plan
-        for name in names
-        for plan in plans_of(name, preset or experiment_of(name).preset, splits=splits, only=only or ())
-    ]
-    place = Place(records.absolute(), runs.absolute(), data_dir.absolute() if data_dir else None)
-    with RunDisplay(plans, place.records) as display:
-        try:
-            summary = run_all(
-                plans,
-                place,
-                workers=workers,
-                on="dask" if on == "dask" else "loky",
-                address=address,
-                report=display.settled,
-            )
-        except KeyboardInterrupt as stopped:
-            say("rankreg: stopped; the same command goes on where it was", err=True)
-            raise typer.Exit(130) from stopped
-    display.conclude(summary)
-    if summary.failed:
-        raise typer.Exit(1)
+def demo(context: typer.Context) -> None:
+    """Learn a rare digit with and without rankreg, and show what each part of the method adds."""
+    _enter(context, "demo", *context.args)
 
 
-@bench.command()
-def table(
-    name: Annotated[str, typer.Argument(help="Experiment, from `rankreg bench list`, such as cifar100-100.")],
-    preset: PRESET = None,
-    test: TEST = None,
-    only: ONLY = None,
-    splits: SPLITS = None,
-    style: FORMAT = None,
-    out: OUT = None,
-    records: RECORDS = Path("records"),
-) -> None:
-    """Print an experiment's table from its records: ours, the published value, and an interval for each number.
-
-    Three parts for each test set: ensembles of the splits' networks, as in the paper; single networks and their
-    spread over splits; differences paired over the same splits, with what they could have detected. Cells without a
-    record are dashes. Needs neither torch nor the data.
-
-    Examples: rankreg bench table cifar100-100 --test extended; rankreg bench table cifar10-100 --out table.tex
-    """
-    from rankreg.bench.asking import Asked
-    from rankreg.bench.planning import experiment_of
-    from rankreg.bench.tables import pages_of
-
-    _show(
-        pages_of(Asked(name, preset or experiment_of(name).preset, records, splits, tuple(only or ())), test),
-        style,
-        out,
-    )
-
-
-@bench.command()
-def compare(
-    first: Annotated[str, typer.Argument(help="Arm, such as rankreg.", metavar="A")],
-    second: Annotated[str, typer.Argument(help="Arm it is compared with, such as buffer.", metavar="B")],
-    data: Annotated[
-        list[str] | None, typer.Option(help="Data set, such as cifar10-100 (default: every one that has both).")
-    ] = None,
-    loss: Annotated[list[str] | None, typer.Option(help="Base loss (default: every one that has both).")] = None,
-    preset: Annotated[str, typer.Option(help=f"Size: {SIZES}.")] = "compact",
-    test: TEST = None,
-    splits: SPLITS = None,
-    brief: Annotated[bool, typer.Option("--brief", help="One row for each data set, no details.")] = False,
-    style: FORMAT = None,
-    out: OUT = None,
-    records: RECORDS = Path("records"),
-) -> None:
-    """Compare two arms on the splits that both have: A less B, for every base loss and over all of them.
-
-    For each measure: the mean difference of single networks with Student's interval over splits, whether it tells
-    the two apart, the smallest true difference that so many splits could have detected, every split's difference,
-    and the difference of the ensembles with an interval over test samples; last, validation AUC epoch by epoch. A
-    negative FPR difference means that A raises fewer false alarms. Needs neither torch nor the data.
-
-    What the ranking term adds to the buffer alone, everywhere: rankreg bench compare rankreg buffer --brief
-
-    On one data set, loss by loss: rankreg bench compare rankreg buffer --data cifar10-100
-
-    With one loss: rankreg bench compare rankreg base --data cifar100-100 --loss bce --test extended
-    """
-    from rankreg.bench.comparing import Question, compare_pages
-
-    question = Question(first, second, preset, records, tuple(data or ()), tuple(loss or ()), splits)
-    _show(compare_pages(question, test, brief=brief), style, out)
-
-
-@bench.command()
-def status(
-    records: RECORDS = Path("records"),
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Cores to reckon with (default: this machine's).")
-    ] = None,
-) -> None:
-    """Show how many runs of each experiment are recorded, their mean time, and the hours left on this machine."""
-    from rankreg.bench.status import status_lines, status_of, status_table
-
-    found, console = status_of(records, workers), Terminal(highlight=False)
-    if found.standings:
-        console.print(status_table(found))
-    for line in status_lines(found, records, workers):
-        console.print(line, markup=False, soft_wrap=True)
-
-
-def _show(pages: "Sequence[Page]", style: str | None, out: Path | None) -> None:
-    """On the terminal, or in a file whose ending names the format."""
-    from rankreg._names import look_up
-    from rankreg.bench.rendering import ENDINGS, print_pages, rendered, write
-
-    if style is None:
-        style = look_up(ENDINGS, out.suffix.lower(), "ending of --out") if out and out.suffix else "text"
-    style = ENDINGS.get(f".{style}", style)
-    console = Terminal(highlight=False)
-    if out is not None:
-        write(out, rendered(pages, style))
-        say(f"written: {out}", err=is_stream(out))
-    elif style == "text" and console.is_terminal:
-        print_pages(pages, console)
-    else:
-        say(rendered(pages, style), nl=False)
-
-
-@bench.command()
-def verify(
-    record: Annotated[
-        str | None, typer.Argument(help="A record's file, or its name as `run` shows it.", show_default=False)
-    ] = None,
-    random: Annotated[int, typer.Option(min=1, help="Without RECORD: so many, of this kind of machine.")] = 1,
-    seed: Annotated[int | None, typer.Option(help="Which ones are drawn (default: others every time).")] = None,
-    tolerance: Annotated[float, typer.Option(min=0.0, help="Largest difference of a score that passes.")] = 1e-3,
-    records: RECORDS = Path("records"),
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of the data sets (default: RANKREG_DATA).")] = None,
-) -> None:
-    """Run finished runs again from their records alone, and compare the scores: exit status 1 if they differ.
-
-    On the same kind of machine, with the same versions, the difference is 0; on another processor a run is another
-    draw, so records of this kind are drawn, if there are any.
-    """
-    from rankreg.bench.verifying import choose, verify
-    from rankreg.bench.words import verification_words
-
-    if record is None:
-        files = choose(records, random, seed)
-    else:
-        files = [Path(record) if Path(record).is_file() else records / f"{record}.json"]
-        if not files[0].is_file():
-            raise ValueError(
-                f"no record {record}: give its file, or its name below {records} as `bench run` shows it"
-            )
-    passed = True
-    for file in files:
-        found = verify(file, data_dir)
-        passed &= found.difference <= tolerance
-        say(verification_words(found, tolerance))
-    if not passed:
-        raise typer.Exit(1)
-
-
-@bench.command()
-def figure(
-    name: Annotated[str, typer.Argument(help="Experiment, from `rankreg bench list`, such as roc or label-noise.")],
-    out: Annotated[
-        Path | None, typer.Option(help="File to write: .png, .svg or .pdf (default: NAME.png).", show_default=False)
-    ] = None,
-    preset: PRESET = None,
-    only: ONLY = None,
-    loss: Annotated[str | None, typer.Option(help="Base loss of the ROC curves.", show_default="bce")] = None,
-    splits: SPLITS = None,
-    test: TEST = None,
-    records: RECORDS = Path("records"),
-) -> None:
-    """Draw an experiment from its records: ROC curves, label noise, buffer sizes, or an interval for every arm.
-
-    Draws what is there and says how many splits that is. Needs matplotlib (the extra `figures`), but neither torch
-    nor the data.
-    """
-    from rankreg.bench.figures import check_path, choose, write_figure
-
-    path = out or Path(f"{name}.png")
-    check_path(path)
-    chosen = choose(name, records, preset=preset, test=test, splits=splits, only=only or (), loss=loss)
-    write_figure(chosen, path)
-    say(f"{path}: {path.stat().st_size / 1000:,.0f} kB, {chosen.splits()}")
+def _enter(context: typer.Context, *arguments: str) -> None:
+    try:
+        from rankreg_bench.cli import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("rankreg_bench", "rankreg_bench.cli"):
+            raise
+        raise ValueError("the package rankreg_bench is missing: install rankreg again, with pip") from error
+    name = context.parent.command_path if context.parent and arguments[:1] == ("demo",) else context.command_path
+    status = app(list(arguments), prog_name=name, standalone_mode=False)
+    if isinstance(status, int) and status:
+        raise typer.Exit(status)

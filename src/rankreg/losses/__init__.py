@@ -8,7 +8,6 @@ from typing import Any
 from torch import Tensor
 
 from rankreg._names import look_up
-from rankreg._published import LOSS_SETTINGS
 from rankreg.losses.binary import (
     asymmetric_focal,
     asymmetric_margin,
@@ -21,6 +20,7 @@ from rankreg.losses.binary import (
     weighted_bce,
 )
 from rankreg.losses.multiclass import cross_entropy
+from rankreg.published import LOSS_SETTINGS
 
 PerSampleLoss = Callable[[Tensor, Tensor], Tensor]
 

@@ -2,6 +2,7 @@
 `score(model, samples)` → `Scores`."""
 
 from rankreg.train.config import LossSettings, TrainConfig
+from rankreg.train.folder import FolderInUseError, in_use, locked
 from rankreg.train.loop import DivergenceError
 from rankreg.train.memory import Trained, train_in_memory
 from rankreg.train.methods import ALMMethod, BufferMethod, BufferSettings, NoMethod, RankRegMethod
@@ -16,6 +17,7 @@ __all__ = [
     "BufferMethod",
     "BufferSettings",
     "DivergenceError",
+    "FolderInUseError",
     "Interrupted",
     "LossSettings",
     "NoMethod",
@@ -24,6 +26,8 @@ __all__ = [
     "SGDSettings",
     "TrainConfig",
     "Trained",
+    "in_use",
+    "locked",
     "score",
     "train",
     "train_in_memory",

@@ -52,6 +52,19 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
+def in_use(folder: Path) -> bool:
+    """Whether a process holds the folder."""
+    if not folder.exists():
+        return False
+    try:
+        with locked(folder):
+            return False
+    except FolderInUseError:
+        return True
+    except (FileNotFoundError, FileExistsError):  # whoever held it is done and has removed it
+        return False
+
+
 def write_json(path: Path, content: Any) -> None:
     """Write JSON that people can read."""
     write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())

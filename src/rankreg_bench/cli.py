@@ -1,0 +1,260 @@
+"""`rankreg-bench`, also `rankreg bench`: the paper's tables and figures, from grids of runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import rankreg.cli
+from rankreg.extension import Terminal, is_stream, look_up, say
+from rankreg_bench import figures
+from rankreg_bench.comparing import Question, compare_pages
+from rankreg_bench.grids import Plan, experiment_of, plans_of
+from rankreg_bench.pages import ENDINGS, Page, print_pages, rendered, write
+from rankreg_bench.records import Selection
+from rankreg_bench.running import Place, run_all
+from rankreg_bench.sheets import pages_of
+from rankreg_bench.status import RunDisplay, experiment_table, preset_table, status_lines, status_of, status_table
+
+app = typer.Typer(
+    help="Regenerate the paper's tables and figures beside the published numbers: list, run, status, table, figure,"
+    " compare, verify.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+
+SIZES = "paper, converged, compact, demo or smoke (see `rankreg bench list`)"
+NAME = Annotated[str, typer.Argument(help="Experiment, from `rankreg bench list`, such as cifar100-100.")]
+RECORDS = Annotated[Path, typer.Option("--records", help="Folder of the records, one per finished run.")]
+DATA_DIR = Annotated[Path | None, typer.Option(help="Folder of the data sets (default: RANKREG_DATA).")]
+WORKERS = Annotated[int | None, typer.Option(min=1, help="Processes here (default: one per core).")]
+PRESET = Annotated[
+    str | None, typer.Option("--preset", help=f"Size: {SIZES}.", show_default="the experiment's, mostly compact")
+]
+SPLITS = Annotated[int | None, typer.Option("--splits", min=1, help="How many splits (default: the preset's).")]
+ONLY = Annotated[list[str] | None, typer.Option("--only", help="Only this data set, loss or arm; repeatable.")]
+TEST_HELP = (
+    "official: the paper's test set; extended: with the fresh positives; tuning: validation and tuning pool"
+    " (default: what the experiment is judged on)."
+)
+TEST = Annotated[str | None, typer.Option(help=TEST_HELP, show_default=False)]
+FORMAT_HELP = "text, markdown (md), csv or latex (tex) (default: by the ending of --out; text without one)."
+FORMAT = Annotated[str | None, typer.Option("--format", help=FORMAT_HELP, show_default=False)]
+OUT = Annotated[Path | None, typer.Option(help="File to write instead of printing.", show_default=False)]
+FOLDER = Path("records")
+
+
+def main() -> None:
+    """The console script `rankreg-bench`."""
+    rankreg.cli.main(app)
+
+
+@app.command("list")
+def list_() -> None:
+    """Show the experiments, the presets, and how many runs each would take."""
+    for table in (experiment_table(), preset_table()):
+        Terminal(highlight=False).print(table)
+
+
+@app.command()
+def run(
+    names: Annotated[list[str], typer.Argument(help="Experiments, from `rankreg bench list`.", metavar="NAME...")],
+    preset: PRESET = None,
+    only: ONLY = None,
+    splits: SPLITS = None,
+    workers: WORKERS = None,
+    on: Annotated[str, typer.Option(help="loky: this machine's cores; dask: an existing cluster.")] = "loky",
+    address: Annotated[str | None, typer.Option(help="The Dask scheduler, e.g. tcp://10.0.0.1:8786.")] = None,
+    records: RECORDS = FOLDER,
+    runs: Annotated[Path, typer.Option(help="Folder for checkpoints of unfinished runs.")] = Path("runs"),
+    data_dir: DATA_DIR = None,
+) -> None:
+    """Train the runs that an experiment lacks: finished ones are never repeated, killed ones are resumed.
+
+    Another bench on the same folders shares the work. With --on dask the workers need rankreg, the data, and the
+    folders of records and runs under the same paths (a shared file system); start them with one thread each:
+    dask worker tcp://... --nthreads 1
+    """
+    if on not in ("loky", "dask"):
+        raise ValueError(f"--on must be loky or dask, got {on!r}")
+    if on == "loky" and address is not None:
+        raise ValueError("--address is a Dask scheduler's: add --on dask, or leave it out")
+    if on == "dask" and workers is not None:
+        raise ValueError("--workers is for --on loky: a Dask cluster has its own workers")
+    plans: list[Plan] = []
+    for name in names:
+        plans += plans_of(name, preset or experiment_of(name).preset, splits=splits, only=only or ())
+    _train(plans, records, runs, data_dir, workers=workers, on=on, address=address)
+
+
+def _train(plans: Sequence[Plan], records: Path, runs: Path, data_dir: Path | None = None, **how: Any) -> None:
+    """Run the plans and show how far they are; exit status 1 if one failed, 130 after Ctrl-C."""
+    place = Place(records.absolute(), runs.absolute(), data_dir.absolute() if data_dir else None)
+    with RunDisplay(plans, place.records) as display:
+        try:
+            found = run_all(plans, place, report=display.settled, **how)
+        except KeyboardInterrupt as stopped:
+            say("rankreg: stopped; the same command continues", err=True)
+            raise typer.Exit(130) from stopped
+    display.conclude(len(found.done), found.failed)
+    if found.failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def table(
+    name: NAME,
+    preset: PRESET = None,
+    test: TEST = None,
+    only: ONLY = None,
+    splits: SPLITS = None,
+    style: FORMAT = None,
+    out: OUT = None,
+    records: RECORDS = FOLDER,
+) -> None:
+    """Print the table of an experiment from its records: our values with intervals, and the published ones.
+
+    Three parts for each test set: ensembles of the splits' networks, as in the paper; single networks and their
+    spread over splits; differences paired over the same splits, with what they could have detected. Cells without a
+    record are dashes. Needs neither torch nor the data.
+
+    Examples: rankreg bench table cifar100-100 --test extended; rankreg bench table cifar10-100 --out table.tex
+    """
+    selection = Selection(name, preset or experiment_of(name).preset, records, splits, tuple(only or ()))
+    _show(pages_of(selection, test), style, out)
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="Arm, such as rankreg.", metavar="A")],
+    second: Annotated[str, typer.Argument(help="Arm it is compared with, such as buffer.", metavar="B")],
+    data: Annotated[
+        list[str] | None, typer.Option(help="Data set, such as cifar10-100 (default: every one that has both).")
+    ] = None,
+    loss: Annotated[list[str] | None, typer.Option(help="Base loss (default: every one that has both).")] = None,
+    preset: Annotated[str, typer.Option(help=f"Size: {SIZES}.")] = "compact",
+    test: TEST = None,
+    splits: SPLITS = None,
+    brief: Annotated[bool, typer.Option("--brief", help="One row for each data set, no details.")] = False,
+    style: FORMAT = None,
+    out: OUT = None,
+    records: RECORDS = FOLDER,
+) -> None:
+    """Compare two arms on the splits that both have: A less B, for every base loss and over all of them.
+
+    For each measure: the mean difference of single networks with Student's interval over splits, whether it tells
+    the two apart, the smallest true difference that so many splits could have detected, every split's difference,
+    and the difference of the ensembles with an interval over test samples; last, validation AUC epoch by epoch. A
+    negative FPR difference means that A raises fewer false alarms. Needs neither torch nor the data.
+
+    What the ranking term adds to the buffer alone, everywhere: rankreg bench compare rankreg buffer --brief
+
+    On one data set, loss by loss: rankreg bench compare rankreg buffer --data cifar10-100
+
+    With one loss: rankreg bench compare rankreg base --data cifar100-100 --loss bce --test extended
+    """
+    question = Question(first, second, preset, records, tuple(data or ()), tuple(loss or ()), splits)
+    _show(compare_pages(question, test, brief=brief), style, out)
+
+
+def _show(pages: Sequence[Page], style: str | None, out: Path | None) -> None:
+    """On the terminal, or in a file whose ending names the format."""
+    if style is None:
+        style = look_up(ENDINGS, out.suffix.lower(), "ending of --out") if out and out.suffix else "text"
+    style = ENDINGS.get(f".{style}", style)
+    console = Terminal(highlight=False)
+    if out is not None:
+        write(out, rendered(pages, style).encode())
+        say(f"written: {out}", err=is_stream(out))
+    elif style == "text" and console.is_terminal:
+        print_pages(pages, console)
+    else:
+        say(rendered(pages, style), nl=False)
+
+
+@app.command()
+def status(
+    records: RECORDS = FOLDER,
+    workers: Annotated[int | None, typer.Option(min=1, help="Cores (default: this machine's).")] = None,
+) -> None:
+    """Show how many runs of each experiment are recorded, their mean time, and the hours left on this machine."""
+    found, console = status_of(records, workers), Terminal(highlight=False)
+    if found.standings:
+        console.print(status_table(found))
+    for line in status_lines(found, records, workers):
+        console.print(line, markup=False, soft_wrap=True)
+
+
+@app.command()
+def verify(
+    record: Annotated[
+        str | None, typer.Argument(help="A record's file, or its name as `run` shows it.", show_default=False)
+    ] = None,
+    random: Annotated[int, typer.Option(min=1, help="Without RECORD: so many, of this kind of machine.")] = 1,
+    seed: Annotated[int | None, typer.Option(help="Which ones are drawn (default: others every time).")] = None,
+    tolerance: Annotated[float, typer.Option(min=0.0, help="Largest difference of a score that passes.")] = 1e-3,
+    records: RECORDS = FOLDER,
+    data_dir: DATA_DIR = None,
+) -> None:
+    """Run finished runs again from their records alone, and compare the scores: exit status 1 if they differ.
+
+    On the same kind of machine, with the same versions, the difference is 0. Another processor gives other scores:
+    records of this kind of machine are drawn first.
+    """
+    from rankreg_bench.training import draw_records, verify
+
+    files = [Path(record) if Path(record).is_file() else records / f"{record}.json"] if record else []
+    if record and not files[0].is_file():
+        raise ValueError(f"no record {record}: give its file, or its name below {records} as `bench run` shows it")
+    passed = True
+    for file in files or draw_records(records, random, seed):
+        found = verify(file, data_dir)
+        passed &= found.difference <= tolerance
+        say(found.sentence(tolerance))
+    if not passed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def figure(
+    name: NAME,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write: .png, .svg or .pdf (default: NAME.png).", show_default=False)
+    ] = None,
+    preset: PRESET = None,
+    only: ONLY = None,
+    loss: Annotated[str | None, typer.Option(help="Base loss of the ROC curves.", show_default="bce")] = None,
+    splits: SPLITS = None,
+    test: TEST = None,
+    records: RECORDS = FOLDER,
+) -> None:
+    """Draw an experiment from its records: ROC curves, label noise, buffer sizes, or an interval for every arm.
+
+    Draws what is there and says how many splits that is. Needs matplotlib (the extra `figures`), but neither torch
+    nor the data.
+    """
+    path = out or Path(f"{name}.png")
+    figures.check_path(path)
+    chosen = figures.choose(name, records, preset=preset, test=test, splits=splits, only=only or (), loss=loss)
+    figures.write_figure(chosen, path)
+    say(f"{path}: {path.stat().st_size / 1000:,.0f} kB, {chosen.splits()}")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for records and report.")] = Path("rankreg-demo"),
+    workers: WORKERS = None,
+    splits: SPLITS = None,
+) -> None:
+    """Learn a rare digit with and without rankreg, and show what each part of the method adds.
+
+    The experiment `demo`: four methods on eight splits of scikit-learn's digits, about a minute; started again,
+    finished runs are only read.
+    """
+    from rankreg_bench.demo import show
+
+    selection = Selection("demo", "demo", out / "records", splits)
+    _train(selection.plans, selection.folder, out / "runs", workers=workers)
+    show(selection, out / "report.html")
