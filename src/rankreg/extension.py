@@ -1,6 +1,5 @@
 """For packages built on rankreg, such as `rankreg_bench`: the library's own names for tables, files and screens.
 
-
 look_up: the value of a name in a table, or an error that suggests the nearest valid name.
 write_whole: write a file whole or not at all; is_stream: whether a path is a pipe or a terminal.
 read_json, read_arrays: what a file from a stranger holds, read within bounds and never executed.
