@@ -179,3 +179,16 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     found = runpy.run_path(str(path))["main"](rows=3000)
     assert all(0 <= rate < 60 for rate in found.values())
     assert "FPR@90" in capsys.readouterr().out
+
+
+@both
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_score_that_is_not_finite_is_an_error_and_never_no_alarm(
+    made: Any, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs, labels = rare()
+    model = made(clone(TREES[made])).fit(inputs, labels)
+    monkeypatch.setattr(made, "_raw", lambda self, X: np.array([0.5, value, 0.5]))
+    for answer in (model.predict, model.predict_proba, model.decision_function):
+        with pytest.raises(ValueError, match=r"X\[1\]"):
+            answer(inputs[:3])

@@ -119,7 +119,13 @@ class _Boosted(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _criticality(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         check_is_fitted(self, "estimator_")
-        return np.asarray(self._raw(self._inputs(X, reset=False)), dtype=np.float64)
+        scores = np.asarray(self._raw(self._inputs(X, reset=False)), dtype=np.float64)
+        bad = np.flatnonzero(~np.isfinite(scores))
+        if len(bad):  # NaN > 0 is false: it would read as "no alarm"
+            raise ValueError(
+                f"{len(bad)} scores are not finite, first that of X[{bad[0]}]: check that row and the trained model"
+            )
+        return scores
 
     def _inputs(self, X: Any, *, reset: bool) -> Any:  # noqa: N803
         """Arrays are checked as scikit-learn does; frames go on as they are, with their categories."""
