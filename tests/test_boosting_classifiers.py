@@ -188,7 +188,7 @@ def test_a_score_that_is_not_finite_is_an_error_and_never_no_alarm(
 ) -> None:
     inputs, labels = rare()
     model = made(clone(TREES[made])).fit(inputs, labels)
-    monkeypatch.setattr(made, "_raw", lambda self, X: np.array([0.5, value, 0.5]))
+    monkeypatch.setattr(made, "_raw", lambda _self, _inputs: np.array([0.5, value, 0.5]))
     for answer in (model.predict, model.predict_proba, model.decision_function):
         with pytest.raises(ValueError, match=r"X\[1\]"):
             answer(inputs[:3])
