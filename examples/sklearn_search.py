@@ -15,8 +15,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rankreg.estimator import RankRegClassifier
-from rankreg.thresholding import CertifiedThresholdClassifier, make_fpr_at_tpr_scorer
+from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier, make_fpr_at_tpr_scorer
 
 TPR = 0.9
 

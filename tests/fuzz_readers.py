@@ -35,7 +35,7 @@ from rankreg.datasets import load
 from rankreg.datasets._cifar_files import read_cifar
 from rankreg.datasets.ham10000 import _read_npz, _read_official
 from rankreg.datasets.images import read_image
-from rankreg.estimator import RankRegClassifier
+from rankreg.estimators import RankRegClassifier
 from rankreg.labels import LabelRule
 from rankreg.models import build_model
 from rankreg.operating import certify
@@ -48,7 +48,7 @@ from rankreg_bench.grids import plans_of
 from rankreg_bench.records import Records, plan_of
 from tests.bench import handmade
 from tests.datasets.test_cifar import archive_of, small_files
-from tests.estimator_data import cancer
+from tests.estimators.rare_data import cancer
 from tests.fuzz_damage import (
     broken,
     broken_json,

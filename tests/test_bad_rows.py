@@ -17,13 +17,12 @@ from sklearn.frozen import FrozenEstimator
 from rankreg.bundle import Bundle, Threshold, load_bundle, save_bundle
 from rankreg.datasets.preprocessing import FARTHEST, TablePreprocessor
 from rankreg.datasets.table import table
-from rankreg.estimator import RankRegClassifier
+from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier
 from rankreg.export import export_onnx
 from rankreg.fit import Source, fit, load_source, settings
 from rankreg.metrics import raises_alarm
 from rankreg.models import MLPShape, build_model
 from rankreg.predict import evaluate, predict, reading
-from rankreg.thresholding import CertifiedThresholdClassifier
 from tests.conftest import Run
 from tests.own_data import shared_data, write_images, write_table
 from tests.test_bundle import TABLE, contents

@@ -13,11 +13,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from rankreg.bundle import load_bundle
-from rankreg.estimator import RankRegClassifier
+from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier
 from rankreg.fit import Source
 from rankreg.labels import LabelRule, read_labels
 from rankreg.predict import evaluate
-from rankreg.thresholding import CertifiedThresholdClassifier
 from rankreg.tune.data import Own
 from rankreg.tune.words import fit_command
 from tests.conftest import Run

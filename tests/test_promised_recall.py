@@ -12,12 +12,11 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 
-import rankreg.estimator.classifier as classifier
-from rankreg.estimator import RankRegClassifier
+import rankreg.estimators.network_classifier as classifier
+from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier
 from rankreg.fit.pipeline import choose_threshold
 from rankreg.operating import UnitSizes, certify
 from rankreg.scores import Scores
-from rankreg.thresholding import CertifiedThresholdClassifier
 
 DRAWS = 1000
 NEGATIVES = 60

@@ -10,27 +10,26 @@ if TYPE_CHECKING:
     from rankreg import losses, metrics, operating
     from rankreg.alm import ALM
     from rankreg.buffer import PositiveBuffer
-    from rankreg.estimator import RankRegClassifier
+    from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier, make_fpr_at_tpr_scorer
     from rankreg.losses import LOSSES, make_loss
     from rankreg.multiclass import critical_score
     from rankreg.objective import Objective, Terms
     from rankreg.ranking import rank
     from rankreg.regularizer import RankReg, rank_penalty
-    from rankreg.thresholding import CertifiedThresholdClassifier, make_fpr_at_tpr_scorer
 
 __version__ = "0.1.0"
 
 _HOME = {
     "ALM": "alm",
-    "CertifiedThresholdClassifier": "thresholding",
+    "CertifiedThresholdClassifier": "estimators",
     "LOSSES": "losses",
     "Objective": "objective",
     "PositiveBuffer": "buffer",
     "RankReg": "regularizer",
-    "RankRegClassifier": "estimator",
+    "RankRegClassifier": "estimators",
     "Terms": "objective",
     "critical_score": "multiclass",
-    "make_fpr_at_tpr_scorer": "thresholding",
+    "make_fpr_at_tpr_scorer": "estimators",
     "make_loss": "losses",
     "rank": "ranking",
     "rank_penalty": "regularizer",

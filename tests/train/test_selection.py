@@ -15,7 +15,7 @@ from torch import nn
 
 from rankreg.datasets.splits import Splits
 from rankreg.distributed import World
-from rankreg.estimator import RankRegClassifier
+from rankreg.estimators import RankRegClassifier
 from rankreg.train import TrainConfig, train
 from rankreg.train.loop import Training
 from rankreg.train.task import complete, task_of

@@ -27,7 +27,7 @@ from rankreg.boosting.objective import (
     xgboost_objective,
 )
 from rankreg.boosting.ranks import PenaltyName
-from rankreg.thresholding.labels import binary_target, positive_class
+from rankreg.labels import binary_target, positive_class
 
 Arrays = tuple[Any, Any, Any]  # inputs, labels of 0 and 1, weights or None
 

@@ -12,10 +12,10 @@ from sklearn.base import clone
 
 from rankreg.bundle import load_bundle, save_bundle
 from rankreg.bundle.card import digest
-from rankreg.estimator import RankRegClassifier
+from rankreg.estimators import RankRegClassifier
 from rankreg.models import MLPShape, ResNetShape
 from rankreg.predict import predict
-from tests.estimator_data import QUICK, cancer, eights
+from tests.estimators.rare_data import QUICK, cancer, eights
 
 
 @pytest.mark.parametrize("target", [None, 0.8])

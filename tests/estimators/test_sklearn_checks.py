@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from rankreg.estimator import RankRegClassifier
+from rankreg.estimators import RankRegClassifier
 
 NOT_AS_CHECKED = {
     "check_sample_weight_equivalence_on_dense_data": "batches and parts are drawn by row, so a weight of 3 is not"
@@ -49,8 +49,8 @@ def test_the_check_that_scikit_learn_skips_without_array_api_passes_too() -> Non
     program = """
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_array_api_input
-from rankreg.estimator import RankRegClassifier
-from rankreg.thresholding import CertifiedThresholdClassifier
+from rankreg.estimators import RankRegClassifier
+from rankreg.estimators import CertifiedThresholdClassifier
 wrapped = CertifiedThresholdClassifier(LogisticRegression(), tpr=0.5, confidence=0.5)
 for model in (RankRegClassifier(epochs=3), wrapped):
     check_array_api_input(type(model).__name__, model, "numpy")

@@ -18,12 +18,11 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 
 from rankreg.bundle import load_bundle
 from rankreg.bundle.card import digest
-from rankreg.estimator import RankRegClassifier
-from rankreg.estimator.fitting import fit_network
+from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier
+from rankreg.estimators.certified_threshold import hold_out
+from rankreg.estimators.network_fit import fit_network
 from rankreg.operating import NotEnoughPositives, certify
-from rankreg.thresholding import CertifiedThresholdClassifier
-from rankreg.thresholding.parts import hold_out
-from tests.estimator_data import QUICK
+from tests.estimators.rare_data import QUICK
 
 Array = NDArray[Any]
 
@@ -207,7 +206,7 @@ def test_folds_keep_groups_together_too(monkeypatch: pytest.MonkeyPatch) -> None
         seen.append(set(groups[kept]))
         return fit_network(estimator, data, labels, kept, **more)
 
-    monkeypatch.setattr("rankreg.estimator.thresholds.fit_network", watched)
+    monkeypatch.setattr("rankreg.estimators.network_fit.fit_network", watched)
     RankRegClassifier(target_tpr=0.8, threshold="cross-validated", folds=3, **QUICK).fit(X, y, groups=groups)
     assert len(seen) == 3
     assert sum(60 - len(kept) for kept in seen) == 60  # each patient is held out once, as a whole

@@ -11,13 +11,23 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rankreg.estimator.fitting import Fit, fit_network
-from rankreg.estimator.inputs import checked, checked_units, checked_weights
-from rankreg.estimator.saving import load_classifier, save_classifier
-from rankreg.estimator.thresholds import USUAL, Chosen, certified, check_threshold, cross_validated, hold_out_for
+from rankreg.estimators.network_fit import (
+    USUAL,
+    Chosen,
+    Fit,
+    certified,
+    check_threshold,
+    checked,
+    checked_units,
+    checked_weights,
+    cross_validated,
+    fit_network,
+    hold_out_for,
+)
+from rankreg.estimators.persistence import load_classifier, save_classifier
+from rankreg.labels import binary_target, positive_class
 from rankreg.operating import Per
 from rankreg.regularizer import DEFAULT_REACH, DEFAULT_WEIGHT
-from rankreg.thresholding.labels import binary_target, positive_class
 
 
 class RankRegClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -9,8 +9,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
-from rankreg.estimator import RankRegClassifier
-from tests.estimator_data import QUICK, cancer
+from rankreg.estimators import RankRegClassifier
+from tests.estimators.rare_data import QUICK, cancer
 
 
 def test_wrong_input_is_said_as_scikit_learn_says_it() -> None:

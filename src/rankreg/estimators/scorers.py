@@ -5,8 +5,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 from sklearn.metrics import make_scorer
 
+from rankreg.labels import binary_target, positive_class
 from rankreg.metrics import fpr_at_tpr
-from rankreg.thresholding.labels import binary_target, positive_class
 
 
 def make_fpr_at_tpr_scorer(tpr: float = 0.98, *, pos_label: Any = None) -> Any:

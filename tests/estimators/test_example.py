@@ -8,7 +8,7 @@ import pytest
 
 @pytest.mark.slow
 def test_the_example_finds_certifies_and_keeps_its_promise(capsys: pytest.CaptureFixture[str]) -> None:
-    example = runpy.run_path(str(Path(__file__).parents[1] / "examples/sklearn_search.py"))
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples/sklearn_search.py"))
     results = example["main"](epochs=3, folds=2)
     assert results.keys() == {"logistic regression", "RankRegClassifier"}
     assert results["RankRegClassifier"].params["method"] in {"none", "buffer", "rankreg"}

@@ -16,13 +16,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
-from rankreg.estimator import RankRegClassifier
-from rankreg.estimator.settings import train_config
+from rankreg.estimators import RankRegClassifier, make_fpr_at_tpr_scorer
+from rankreg.estimators.network_fit import train_config
 from rankreg.fit import settings
 from rankreg.models import MLPShape, Pixels, ResNetShape
-from rankreg.thresholding import make_fpr_at_tpr_scorer
 from rankreg.train import ALMMethod, LossSettings
-from tests.estimator_data import QUICK, cancer, eights
+from tests.estimators.rare_data import QUICK, cancer, eights
 
 
 @pytest.mark.parametrize("method", ["rankreg", "buffer", "alm", "none", ALMMethod(mu=1e-3)])

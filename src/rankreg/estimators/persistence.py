@@ -10,9 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from rankreg.bundle import Threshold, load_bundle, save_bundle
 from rankreg.bundle.card import finite, versions_of
 from rankreg.bundle.inputs import ImageInputs, TableInputs, first_fault, read_inputs
-from rankreg.estimator.fitting import Fit
-from rankreg.estimator.inputs import Images, Rows
-from rankreg.estimator.thresholds import Chosen
+from rankreg.estimators.network_fit import Chosen, Fit, Images, Rows
 from rankreg.operating import OperatingPoint, Per
 from rankreg.train import TrainConfig
 

@@ -1,6 +1,7 @@
 # ruff: noqa: N803, N806 - scikit-learn's name for the data is X
 """Any scikit-learn classifier, alarming at a threshold whose recall is certified."""
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any, Self
@@ -22,11 +23,31 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from rankreg._names import look_up
-from rankreg.operating import OperatingPoint, Per, certify
+from rankreg.labels import binary_target, positive_class
+from rankreg.operating import (
+    NotEnoughPositives,
+    OperatingPoint,
+    Per,
+    UnitSizes,
+    certified_rank,
+    certify,
+    units_needed,
+)
+from rankreg.operating.points import Sample
 from rankreg.operating.units import unit_codes
-from rankreg.thresholding.labels import binary_target, positive_class
-from rankreg.thresholding.parts import Places, Units, check_enough, check_share, hold_out
-from rankreg.thresholding.responses import METHODS, lowered, response, scores_of
+
+Places = NDArray[np.int64]
+Units = (
+    NDArray[np.int64] | None
+)  # a number per sample, the same for samples that are not independent; None: all are
+Scores = NDArray[np.floating]
+
+METHODS = {  # what is asked for → what is tried, in this order: scores tie less than probabilities do
+    "auto": ("decision_function", "predict_proba"),
+    "decision_function": ("decision_function",),
+    "predict_proba": ("predict_proba",),
+}
+ROUNDINGS = 64  # how many roundings a sum may differ by when computed in another order
 
 
 def _inner_has(name: str) -> Callable[[Any], bool]:
@@ -221,3 +242,108 @@ def _per_row(value: Any, y: Any) -> bool:
     """Whether a fit parameter has one value per row, as sample weights have."""
     has_length = hasattr(value, "__len__") or hasattr(value, "shape")
     return has_length and not isinstance(value, str | bytes | dict) and len(value) == len(y)
+
+
+def response(estimator: Any, wanted: str) -> str:
+    """The method that gives scores."""
+    for method in METHODS[wanted]:
+        if hasattr(estimator, method):
+            return method
+    raise AttributeError(
+        f"{type(estimator).__name__} has none of the following attributes: {', '.join(METHODS[wanted])}."
+    )
+
+
+def scores_of(estimator: Any, rows: Any, method: str, place: int) -> Scores:
+    """The scores of the class at that place of `classes_`, all of them finite: any other is an error.
+
+    An array of predictions has no room for a problem beside a row, and NaN ≥ threshold would read as "no alarm".
+    """
+    values = np.asarray(getattr(estimator, method)(rows))
+    if method == "predict_proba":
+        values = values[:, place]
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad):
+        raise ValueError(
+            f"{type(estimator).__name__}.{method} gave {values[bad[0]]} for X[{bad[0]}], and no finite score for"
+            f" {len(bad):,} rows in all: no alarm can be told from a miss there; mend or leave out those rows"
+        )
+    return values if place == 1 or method == "predict_proba" else -values
+
+
+def lowered(threshold: float, scores: Scores, method: str) -> float:
+    """The threshold less a few roundings.
+
+    It is a positive's own score, which others may share. A sum over trees or features computed in another order
+    ends in other digits, and would put all of them below it. A lower threshold never catches less.
+    """
+    finite = np.abs(scores[np.isfinite(scores)])
+    scale = abs(threshold) if method == "predict_proba" or not len(finite) else float(finite.max())
+    kind = scores.dtype if scores.dtype.kind == "f" else np.dtype(np.float64)
+    return threshold - ROUNDINGS * float(np.finfo(kind).eps) * scale if np.isfinite(threshold) else threshold
+
+
+def hold_out(
+    positive: NDArray[np.bool_], share: float, random: np.random.RandomState, units: Units = None
+) -> tuple[Places, Places]:
+    """The places that are kept and those held out: ⌈share · n⌉ of each class, at least one on either side.
+
+    With units, n counts units: those with positives for the one class, all others for the other. No unit is on both
+    sides. One that holds more than half of a class is kept.
+    """
+    codes = np.arange(len(positive)) if units is None else np.unique(units, return_inverse=True)[1]
+    classes = np.stack([np.bincount(codes, weights=positive == kind) for kind in (False, True)])
+    huge = (classes > classes.sum(axis=1, keepdims=True) / 2).any(axis=0)
+    held = []
+    for kind in (classes[1] == 0, classes[1] > 0):
+        members = np.flatnonzero(kind & ~huge)
+        number = math.ceil(share * np.count_nonzero(kind) - 1e-9)
+        most = len(members) - (not (kind & huge).any())
+        held.append(random.permutation(members)[: max(0, min(number, most))])
+    out = np.isin(codes, np.concatenate(held))
+    for kind in (False, True):
+        if out[positive == kind].all() or not out[positive == kind].any():
+            least, what = (
+                int(np.count_nonzero(classes[int(kind)])),
+                "member" if units is None else "independent unit",
+            )
+            together = "" if units is None else " of similar size; rows of one group and equal rows are one unit"
+            raise ValueError(
+                f"The least populated class in y has only {least} {what}{'s' if least != 1 else ''}: a share is"
+                f" held out of each class, for which at least 2 are needed{together}."
+            )
+    return np.flatnonzero(~out), np.flatnonzero(out)
+
+
+def check_share(share: Any, name: str) -> float:
+    """A share of the samples."""
+    if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < share < 1:
+        raise ValueError(
+            f"{name} must be a share strictly between 0 and 1, got {share!r}: write 0.25 for a quarter"
+        )
+    return float(share)
+
+
+def check_enough(
+    positive: NDArray[np.bool_],
+    held: Places,
+    units: Units,
+    *,
+    tpr: float,
+    confidence: float,
+    per: Per = "row",
+    size: str,
+) -> None:
+    """Whether the positives among the places held out can certify the TPR; said before anything is fitted.
+
+    size: how the share was asked for, for the message.
+    """
+    scores = np.zeros(len(positive))  # not known yet, and not looked at
+    found = Sample(positive[held], scores[held], None if units is None else units[held]).judged(per).trials
+    if not certified_rank(found, tpr, confidence):
+        counts = np.flatnonzero(positive) if units is None else np.unique(units[positive])
+        number, total = found.units if isinstance(found, UnitSizes) else found, len(counts)
+        where = f" held out of {total}" if number < total else ""
+        in_all = math.ceil(units_needed(found, tpr, confidence) * total / max(number, 1))
+        shared = f", which takes about {in_all} in all with {size}" if number < total else ""
+        raise NotEnoughPositives(found, tpr, confidence, where, shared)

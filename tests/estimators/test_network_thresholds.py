@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
 
-import rankreg.estimator.fitting as fitting
-from rankreg.estimator import RankRegClassifier
+import rankreg.estimators.network_fit as fitting
+from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier
 from rankreg.metrics import threshold_at_tpr
 from rankreg.operating import NotEnoughPositives, certified_rank, certify
-from rankreg.thresholding import CertifiedThresholdClassifier
-from tests.estimator_data import QUICK, cancer
+from tests.estimators.rare_data import QUICK, cancer
 from tests.own_data import shared_data
 
 

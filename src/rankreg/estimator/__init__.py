@@ -1,5 +1,0 @@
-"""The method as a scikit-learn classifier."""
-
-from rankreg.estimator.classifier import RankRegClassifier
-
-__all__ = ["RankRegClassifier"]
