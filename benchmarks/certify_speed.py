@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from benchmarks.timing import best_times, duration, verdict
-from rankreg import desk
+from rankreg import score_files
 from rankreg.operating import certify, compare
 
 SCORES = 10_000_000
@@ -33,11 +33,11 @@ def rows() -> Iterator[Row]:
         )
     labels, scores = sample(ROWS, 0.001)
     with tempfile.TemporaryDirectory() as folder:
-        path, columns = Path(folder) / "scores.csv", desk.Columns("s", "y")
+        path, columns = Path(folder) / "scores.csv", score_files.ScoreColumns("s", "y")
         pd.DataFrame({"y": labels, "s": scores}).to_csv(path, index=False)
         times = best_times(
             {
-                "read": lambda: desk.read(path, columns),
+                "read": lambda: score_files.read_scores(path, columns),
                 "certify": lambda: certify(labels, scores),
                 "compare": lambda: compare(labels, scores, scores**3),
             }
@@ -55,7 +55,7 @@ def sample(size: int, share: float) -> tuple[NDArray[np.int64], NDArray[np.float
 
 def table() -> Table:
     """The measurements beside their targets."""
-    result = Table(title="The operating-point desk")
+    result = Table(title="The operating point")
     for column in ("what", "time", "ratio"):
         result.add_column(column, justify="right")
     for what, seconds, ratio, at_most in rows():

@@ -28,7 +28,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from rankreg import desk
+from rankreg import score_files
 from rankreg.bundle import load_bundle, save_bundle
 from rankreg.bundle.card import digest
 from rankreg.datasets import load
@@ -40,7 +40,8 @@ from rankreg.labels import LabelRule
 from rankreg.models import build_model
 from rankreg.operating import certify
 from rankreg.predict import read_chunks
-from rankreg.report.files import header, images_in, rows_of
+from rankreg.report.examples import header, images_in, rows_of
+from rankreg.report.text import saved_point
 from rankreg.scores import Scores
 from rankreg.train import TrainConfig
 from rankreg.train.folder import read_state, write_state
@@ -133,7 +134,7 @@ def readers(home: Path) -> dict[str, Reader]:
     def read_scores(name: str) -> Callable[[Path], object]:
         def read(folder: Path) -> object:
             path = folder / name
-            rows = desk.read(path, desk.Columns("s", "y", id="id", group="g", time="t"))
+            rows = score_files.read_scores(path, score_files.ScoreColumns("s", "y", id="id", group="g", time="t"))
             certify(rows.labelled(), rows.scores, tpr=0.7, confidence=0.8)
             return header(path), rows_of(path, [3, 1], ["g", "t"])
 
@@ -210,7 +211,7 @@ def readers(home: Path) -> dict[str, Reader]:
         "point",
         "a.json",
         json.dumps(point).encode(),
-        lambda folder: desk.saved_point(folder / "a.json"),
+        lambda folder: saved_point(folder / "a.json"),
         broken_json,
     )
     toml = b'seed = 3\nlearning_rate = 0.01\n[method]\nname = "rankreg"\n[model]\nname = "mlp"\nhidden = [8, 8]\n'

@@ -21,7 +21,6 @@ import pandas as pd
 import pytest
 import torch
 
-from rankreg import desk
 from rankreg._untrusted import check_regular, read_arrays, read_json
 from rankreg.bundle import load_bundle, save_bundle
 from rankreg.datasets import _pickles, load
@@ -32,6 +31,8 @@ from rankreg.datasets.images import read_image
 from rankreg.datasets.table_files import read_table
 from rankreg.models import MLPShape, ResNetShape, build_model
 from rankreg.predict import predict
+from rankreg.report.text import saved_point
+from rankreg.score_files import ScoreColumns, read_scores
 from rankreg.train import TrainConfig
 from tests.conftest import Run
 from tests.datasets.test_cifar import python2_pickle, small_files
@@ -123,7 +124,7 @@ def test_bytes_that_are_no_text_in_parquet_are_named(tmp_path: Path) -> None:
     table.to_parquet(tmp_path / "a.parquet", compression=None)
     content = (tmp_path / "a.parquet").read_bytes()
     (tmp_path / "a.parquet").write_bytes(content.replace(b"abc", b"a\xffc"))
-    for read in (lambda path: desk.read(path, desk.Columns("s", "y", group="g")), read_table):
+    for read in (lambda path: read_scores(path, ScoreColumns("s", "y", group="g")), read_table):
         with pytest.raises(ValueError, match=r"a\.parquet is truncated or not a Parquet file"):
             read(tmp_path / "a.parquet")
 
@@ -300,9 +301,9 @@ def _no_wait() -> Iterator[None]:
 
 
 READERS: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "scores": ("a.csv", lambda path: desk.read(path, desk.Columns("s", "y"))),
-    "parquet": ("a.parquet", lambda path: desk.read(path, desk.Columns("s", "y"))),
-    "point": ("a.json", desk.saved_point),
+    "scores": ("a.csv", lambda path: read_scores(path, ScoreColumns("s", "y"))),
+    "parquet": ("a.parquet", lambda path: read_scores(path, ScoreColumns("s", "y"))),
+    "point": ("a.json", saved_point),
     "table": ("a.csv", read_table),
     "config": ("a.toml", TrainConfig.from_toml),
     "image": ("a.png", lambda path: read_image(path, (16, 16))),

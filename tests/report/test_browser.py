@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page
 
-from rankreg.desk.words import number, share
 from rankreg.operating import OperatingPoint, certify, percent
 from rankreg.report import Model, Settings, write
-from rankreg.report.wording import FORMATS
+from rankreg.report.text import FORMATS, number, share
 from tests.report.conftest import Open, made_model
 from tests.report.test_page import HOSTILE
 from tests.report.test_tables import SHARED

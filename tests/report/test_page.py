@@ -13,9 +13,7 @@ from sklearn.metrics import roc_curve
 
 from rankreg.operating import certify, compare
 from rankreg.report import Model, Settings, render, write
-from rankreg.report.charts import histogram, roc_frames, roc_path
-from rankreg.report.curves import curve
-from rankreg.report.distributions import distribution
+from rankreg.report.charts import curve, distribution, histogram, roc_frames, roc_path
 from rankreg.report.examples import highest_negatives, lowest_positives
 from rankreg.scores import Scores
 from tests.report.conftest import made_model

@@ -12,11 +12,9 @@ from rankreg.operating import (
     fpr_at_tpr_interval,
     lower_bound,
 )
-from rankreg.report.curves import GRID, band
-from rankreg.report.models import Model
-from rankreg.report.stops import Stops
-from rankreg.report.tables import Ranks, counts_for, ranks_for
-from rankreg.report.values import Setting, Values, values_at
+from rankreg.report.charts import GRID, band
+from rankreg.report.scored_model import Model
+from rankreg.report.sliders import Ranks, Setting, Stops, Values, counts_for, ranks_for, values_at
 from tests.report.conftest import made_model
 
 SHARED = [

@@ -173,8 +173,8 @@ def evaluate(
     import json
 
     from rankreg.bundle import evaluation_lines, load_bundle, promise_lines, write_scores
-    from rankreg.desk import finding_lines
     from rankreg.predict import evaluate as run_evaluate
+    from rankreg.report.text import finding_lines
 
     model = load_bundle(bundle)
     found = run_evaluate(

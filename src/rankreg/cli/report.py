@@ -7,7 +7,17 @@ import typer
 
 from rankreg._files import is_stream
 from rankreg._terminal import say
-from rankreg.cli.desk import Confidence, Label, Negative, Per, Positive, Prevalence, RestNegative, Separator, Unit
+from rankreg.cli.operating import (
+    Confidence,
+    Label,
+    Negative,
+    Per,
+    Positive,
+    Prevalence,
+    RestNegative,
+    Separator,
+    Unit,
+)
 
 Files = Annotated[
     list[Path], typer.Argument(help="CSV (may be compressed) or Parquet files, one per model.", show_default=False)
@@ -55,8 +65,8 @@ def report(
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Operating point report",
 ) -> None:
     """One HTML page on a threshold: recall, false alarms and bounds, ROC, hardest samples, models compared."""
-    from rankreg import desk
-    from rankreg.cli.desk import check_per, waiting
+    from rankreg import score_files
+    from rankreg.cli.operating import check_per, waiting
     from rankreg.labels import LabelRule
     from rankreg.report import Settings, write
 
@@ -87,8 +97,8 @@ def report(
     models = []
     for (file, column), model_name in zip(pairs, names, strict=True):
         with waiting(f"reading {file.name}"):
-            columns = desk.Columns(column, label, rule, id=id_column, unit=unit, separator=separator)
-            rows = desk.read(file, columns)
+            columns = score_files.ScoreColumns(column, label, rule, id=id_column, unit=unit, separator=separator)
+            rows = score_files.read_scores(file, columns)
         used = (column, label, id_column, image)
         models.append(_model(file, rows, model_name, show, used, image, images, columns.delimiter))
     with waiting(f"writing {out.name}"):
@@ -136,7 +146,7 @@ def _model(
     import hashlib
 
     from rankreg.report import Model
-    from rankreg.report.files import header, images_in, rows_of
+    from rankreg.report.examples import header, images_in, rows_of
 
     columns = header(file, delimiter)
     for wanted in [*(show or []), *([image] if image else [])]:

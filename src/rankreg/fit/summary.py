@@ -10,11 +10,11 @@ import numpy as np
 from rankreg.bundle import Threshold, evaluation_lines, promise_lines
 from rankreg.bundle.words import Lines
 from rankreg.datasets.splits import Samples
-from rankreg.desk import finding_lines
 from rankreg.fit.pipeline import Fitted
 from rankreg.fit.sources import MOST, Source, load_source
 from rankreg.operating import UnitSizes, certified_rank, percent
 from rankreg.operating.exact import Trials
+from rankreg.report.text import finding_lines
 
 
 def summary_lines(fitted: Fitted, source: Source) -> Lines:

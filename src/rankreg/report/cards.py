@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rankreg.desk import finding_lines, point_lines, to_json
-from rankreg.desk.words import number, share
 from rankreg.metrics import empirical_thresholds
 from rankreg.operating import (
     NotEnoughPositives,
@@ -17,7 +15,8 @@ from rankreg.operating import (
     findings,
     percent,
 )
-from rankreg.report.models import Model
+from rankreg.report.scored_model import Model
+from rankreg.report.text import finding_lines, number, point_lines, share, to_json
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,155 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.metrics import Roc
-from rankreg.operating import percent
-from rankreg.report.curves import Band
-from rankreg.report.distributions import BINS, Distribution
+from rankreg.metrics import Floats, Roc, auc, empirical_thresholds, roc
+from rankreg.operating import Interval, auc_interval, percent
+from rankreg.operating.exact import certified_ranks
+from rankreg.operating.intervals import divided_risks
+from rankreg.report.scored_model import Model
+from rankreg.report.sliders import bounds
 
 Reals = NDArray[np.float64]
+GRID: Reals = np.unique(np.concatenate([np.linspace(0.01, 0.9, 90), np.linspace(0.9, 0.9995, 200)]))
+LISTED = (0.80, 0.90, 0.95, 0.98, 0.99)
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """For each TPR the FPR in the sample, and bounds for that of the population."""
+
+    tprs: Reals
+    fpr: Reals
+    low: Reals
+    high: Reals
+
+
+def curve(model: Model) -> Roc:
+    """Every point of the model's ROC curve; charts thin it to what the eye can tell apart."""
+    return roc(model.labels, model.scores)
+
+
+def band(model: Model, tprs: Sequence[float] | Reals, confidence: float) -> Band:
+    """`operating.fpr_at_tpr_interval` at many TPRs, each interval by itself, for one sort of the scores."""
+    ordered, negatives = model.positives, model.negatives
+    n, m = len(ordered), len(negatives)
+    of_positives, of_negatives = model.sample.positive_trials, model.sample.negative_trials
+    quantile_risk, count_risk = divided_risks(of_positives, of_negatives, confidence)
+    levels = np.asarray(tprs, dtype=np.float64)
+    lowest = certified_ranks(of_positives, levels, [1 - quantile_risk])[:, 0]
+    highest = n + 1 - certified_ranks(of_positives, 1 - levels, [1 - quantile_risk])[:, 0]
+
+    def false(ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+        thresholds = ordered[np.clip(ranks, 1, n) - 1]
+        return m - np.searchsorted(negatives, thresholds, side="left").astype(np.int64)
+
+    high = np.where(lowest >= 1, bounds(false(lowest), of_negatives, 1 - count_risk)[1], 1.0)
+    low = np.where(highest <= n, bounds(false(highest), of_negatives, 1 - count_risk)[0], 0.0)
+    estimate = m - np.searchsorted(negatives, empirical_thresholds(ordered, levels), side="left")
+    return Band(levels, estimate / m, low, high)
+
+
+def area(model: Model, confidence: float) -> Interval:
+    """The AUC with its interval; with a single sample of a class nothing is known of its spread."""
+    if min(len(model.positives), len(model.negatives)) < 2:
+        return Interval(auc(model.labels, model.scores), 0.0, 1.0, confidence)
+    return auc_interval(model.labels, model.scores, confidence=confidence, units=model.units)
+
+
+def listed(model: Model, targets: Sequence[float], confidence: float) -> list[Interval]:
+    """The FPR at the TPRs of the table, with intervals."""
+    found = band(model, listed_tprs(targets), confidence)
+    rows = zip(found.fpr.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
+    return [Interval(fpr, low, high, confidence) for fpr, low, high in rows]
+
+
+def listed_tprs(targets: Sequence[float]) -> list[float]:
+    """The TPRs of the table: usual ones and the targets."""
+    return sorted({*LISTED, *targets})
+
+
+BINS = 60
+TAIL = 0.005  # of either class, which the outermost bins gather
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """Shares per bin of either class; bins are equally wide between low and high on the scale.
+
+    lowest_positive, highest_negative: where on the scale the bars of positives begin and those of negatives end.
+    """
+
+    scale: Literal["linear", "logit"]
+    low: float
+    high: float
+    positives: NDArray[np.float64]
+    negatives: NDArray[np.float64]
+    lowest_positive: float
+    highest_negative: float
+
+
+def distribution(model: Model, threshold: float) -> Distribution:
+    """Shares per bin; on a scale of log-odds where scores are probabilities that crowd at 0 or 1.
+
+    The threshold is the edge of a bin, so that no bar holds both alarms and others.
+    """
+    scale: Literal["linear", "logit"] = "logit" if _crowded(model) else "linear"
+    positives, negatives = (_on(scale, scores) for scores in (model.positives, model.negatives))
+    ends = [np.quantile(scores[np.isfinite(scores)], [TAIL, 1 - TAIL]) for scores in (positives, negatives)
+            if np.isfinite(scores).any()]  # fmt: skip
+    low, high = (min(end[0] for end in ends), max(end[1] for end in ends)) if ends else (0.0, 1.0)
+    if not low < high:
+        low, high = low - 0.5, high + 0.5
+    margin = 0.02 * (high - low)
+    edges = _edges(float(low - margin), float(high + margin), float(_on(scale, np.array([threshold]))[0]))
+    return Distribution(
+        scale,
+        float(edges[0]),
+        float(edges[-1]),
+        _shares(positives, edges),
+        _shares(negatives, edges),
+        float(positives[0]),
+        float(negatives[-1]),
+    )
+
+
+def _edges(low: float, high: float, threshold: float) -> NDArray[np.float64]:
+    """Equally wide bins, moved by one at most so that the threshold is an edge, to the last bit."""
+    width = (high - low) / BINS
+    if not low < threshold < high:
+        return np.linspace(low, high, BINS + 1)
+    start = low - (width - (threshold - low) % width)
+    edges: NDArray[np.float64] = start + width * np.arange(BINS + 1.0)
+    edges[np.argmin(np.abs(edges - threshold))] = threshold
+    return edges
+
+
+def _crowded(model: Model) -> bool:
+    """Probabilities of which most lie within 5 % of an end."""
+    ordered = model.negatives
+    if min(ordered[0], model.positives[0]) < 0 or max(ordered[-1], model.positives[-1]) > 1:
+        return False
+    inner = np.searchsorted(ordered, 0.95, side="right") - np.searchsorted(ordered, 0.05, side="left")
+    return bool(inner < 0.5 * len(ordered))
+
+
+def _on(scale: str, scores: Floats) -> NDArray[np.float64]:
+    values = scores.astype(np.float64)
+    if scale == "linear":
+        return values
+    with np.errstate(divide="ignore"):
+        return np.log(values) - np.log1p(-values)
+
+
+def _shares(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    inside = np.clip(values, edges[0], np.nextafter(edges[-1], edges[0]))
+    return np.histogram(inside, bins=edges)[0] / len(values)
+
+
 Ticks = tuple[tuple[float, str], ...]  # numbers with their labels
 ACROSS, UP = (56.0, 408.0), (312.0, 12.0)  # where the axes of a ROC begin and end
 SMALLEST = 0.25  # in units of the drawing: what lies closer together is one point

@@ -16,20 +16,17 @@ from markupsafe import Markup
 
 from rankreg import __version__
 from rankreg._files import write_whole
-from rankreg.desk.words import comparison_lines
 from rankreg.operating import Per, Record, assumption, compare
 from rankreg.operating._records import check_confidence, check_target
 from rankreg.operating.exact import check_prevalence
-from rankreg.report import charts, curves, examples
+from rankreg.report import charts, examples
 from rankreg.report.cards import cards
-from rankreg.report.distributions import distribution
-from rankreg.report.models import Model, check_models, paired_scores
-from rankreg.report.stops import Stops
-from rankreg.report.tables import counts_for, ranks_for
-from rankreg.report.values import Setting, values_at
-from rankreg.report.wording import FILTERS, FORMATS
+from rankreg.report.charts import distribution
+from rankreg.report.scored_model import Model, check_models, paired_scores
+from rankreg.report.sliders import Setting, Stops, counts_for, ranks_for, values_at
+from rankreg.report.text import FILTERS, FORMATS, comparison_lines
 
-SCRIPTS = ("words.js", "page.js")
+SCRIPTS = ("formats.js", "page.js")
 LARGEST = 6_000_000  # bytes: what a mail takes and a browser opens at once
 
 
@@ -115,9 +112,9 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
             for model, value in zip(models, values, strict=True)
         ],
         bases=(charts.POSITIVE_BASE, charts.NEGATIVE_BASE, charts.BAR),
-        areas=[curves.area(model, chosen.confidence) for model in models],
-        listed_tprs=curves.listed_tprs(chosen.tprs),
-        listed=[curves.listed(model, chosen.tprs, chosen.confidence) for model in models],
+        areas=[charts.area(model, chosen.confidence) for model in models],
+        listed_tprs=charts.listed_tprs(chosen.tprs),
+        listed=[charts.listed(model, chosen.tprs, chosen.confidence) for model in models],
         hardest=[examples.hardest(model, chosen.examples) for model in models],
         data=_json(
             {
@@ -143,7 +140,7 @@ def _roc(
 ) -> dict[str, Any]:
     """Both frames with a curve and a band for each model."""
     frames = charts.roc_frames(min(settings.tprs), max(value["fpr_at_most"] for value in values))
-    found = [(curves.curve(model), curves.band(model, curves.GRID, settings.confidence)) for model in models]
+    found = [(charts.curve(model), charts.band(model, charts.GRID, settings.confidence)) for model in models]
     return {
         "frames": frames,
         "curves": [[charts.roc_path(line, frame) for line, _ in found] for frame in frames],

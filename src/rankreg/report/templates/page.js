@@ -1,4 +1,4 @@
-// The sliders: look up what rankreg.report.tables computed, and do the arithmetic of rankreg.report.values.
+// The sliders: look up what rankreg.report.sliders computed, and do the arithmetic of rankreg.report.values.
 const rankreg = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const { stops, ranks, models, negatives } = data;

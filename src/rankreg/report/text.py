@@ -1,10 +1,16 @@
-"""Results as sentences that a clinician or a fraud lead can read. Bounds are rounded to the safe side."""
+"""Results as plain text: sentences for the terminal and the cards, and numbers as the page writes them.
 
-from collections.abc import Iterable
+Bounds are rounded to the safe side.
+"""
+
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from math import ceil, floor, isfinite, log10
+from pathlib import Path
 from typing import Any
 
+from rankreg._untrusted import read_json
 from rankreg.labels import Reading
 from rankreg.operating import (
     Comparison,
@@ -12,6 +18,7 @@ from rankreg.operating import (
     Finding,
     GroupPoints,
     OperatingPoint,
+    Per,
     Recertification,
     TargetPoints,
     Watch,
@@ -293,3 +300,69 @@ def _verdict(
     first_wins = (found.difference < 0) == lower_wins
     better, worse = names if first_wins else names[::-1]
     return f"By {yardstick}, {better} is better than {worse}"
+
+
+UNDEFINED = "undefined"
+
+
+def _or_undefined(write: Callable[[float], str]) -> Callable[[Any], str]:
+    return lambda value: UNDEFINED if value is None else write(value)
+
+
+FORMATS: dict[str, Callable[[Any], str]] = {
+    "text": str,
+    "count": lambda value: f"{value:,}",
+    "percent": percent,
+    "rounded": lambda value: f"{100 * value:.3g} %",
+    "share": _or_undefined(share),
+    "share_up": lambda value: share(value, up=True),
+    "share_down": lambda value: share(value, up=False),
+    "number": number,
+    "number_up": lambda value: number(value, up=True),
+}
+
+
+def unbroken(text: str) -> str:
+    """No line ends between a number and its %."""
+    return text.replace(" %", "\u00a0%")
+
+
+def _unbroken(write: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: unbroken(write(value))
+
+
+# For sentences; numbers that the sliders change are kept whole by the style sheet.
+FILTERS: dict[str, Callable[[Any], str]] = {
+    "unbroken": unbroken,
+    **{name: _unbroken(write) for name, write in FORMATS.items()},
+}
+
+
+PROMISES: dict[str, Per] = {"row": "row", "unit": "unit"}
+
+
+def saved_point(path: Path) -> tuple[float, float, float, Per]:
+    """Threshold, TPR, confidence and whose recall an operating point promises that `certify --json` wrote."""
+    advice = ": it is not an operating point; write one with `rankreg certify … --json`"
+    content = read_json(path, advice)
+    if isinstance(content, dict) and "points" in content:
+        raise ValueError(f"{path} holds several operating points: pass --threshold and --tpr of the one in use")
+    try:
+        per = PROMISES[content.get("per", "row")]  # points once had no such field
+        return float(content["threshold"]), float(content["tpr"]), float(content["confidence"]), per
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} lacks a threshold, a TPR or a confidence{advice}") from error
+
+
+def to_json(record: dict[str, Any]) -> str:
+    """JSON that every parser reads and every terminal shows: an infinite number becomes the text "inf" or "-inf",
+    and a letter beyond ASCII its number."""
+    return json.dumps(_finite(record), indent=2, allow_nan=False).replace("\x7f", "\\u007f")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return str(value) if isinstance(value, float) and not isfinite(value) else value

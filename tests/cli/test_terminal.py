@@ -81,12 +81,12 @@ def test_an_endless_message_is_cut(run: Run) -> None:
 def test_what_the_machine_cannot_do_is_a_sentence(
     run: Run, monkeypatch: pytest.MonkeyPatch, fault: Exception
 ) -> None:
-    from rankreg import desk
+    from rankreg import score_files
 
     def failing(*ignored: object) -> None:
         raise fault
 
-    monkeypatch.setattr(desk, "read", failing)
+    monkeypatch.setattr(score_files, "read_scores", failing)
     status, out, error = run("certify", "scores.csv", "--label", "y", "--score", "s")
     assert (status, out) == (2, "")
     assert error.startswith("rankreg: ")

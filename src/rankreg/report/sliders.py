@@ -4,7 +4,9 @@ A second binomial tail or incomplete beta function in JavaScript would be a seco
 stops are few (about 150 TPRs by 22 confidences), so the tables stay small whatever the number of samples.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +25,60 @@ from rankreg.operating import (
     units_needed,
 )
 from rankreg.operating.exact import Trials, certified_ranks, proved_shares, rows_of, shares_units, units_of
-from rankreg.report.models import Model
-from rankreg.report.stops import Stops
+from rankreg.report.scored_model import Model
+
+Shares = tuple[float, ...]
+
+TPRS: Shares = tuple(
+    whole / 10_000 for whole in chain(range(5000, 9000, 100), range(9000, 9950, 10), range(9950, 10_000, 5))
+)
+COARSE_TPRS: Shares = tuple(
+    whole / 1000 for whole in chain(range(500, 900, 50), range(900, 990, 10), range(990, 1000, 2))
+)
+COARSE_CONFIDENCES: Shares = (0.8, 0.9, 0.95, 0.98, 0.99, 0.999)
+CONFIDENCES: Shares = (*(whole / 100 for whole in range(80, 100)), 0.995, 0.999)
+MANTISSAS = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
+PREVALENCES: Shares = tuple(
+    mantissa / scale for scale in (100_000, 10_000, 1000, 100) for mantissa in MANTISSAS if mantissa / scale <= 0.5
+)
+
+
+@dataclass(frozen=True)
+class Stops(Record):
+    """The stops of the three sliders, and which of them were fixed before the scores were seen."""
+
+    tprs: Shares
+    confidences: Shares
+    prevalences: Shares
+    fixed_tprs: tuple[int, ...]
+    fixed_confidence: int
+    fixed_prevalence: int
+
+    @classmethod
+    def around(
+        cls, tprs: Iterable[float], confidence: float, prevalence: float, *, coarse: bool = False
+    ) -> "Stops":
+        """The usual stops and the ones that were fixed; coarse: fewer, where each costs more to compute."""
+        wanted = tuple(dict.fromkeys(tprs))
+        all_tprs = _with(COARSE_TPRS if coarse else TPRS, wanted)
+        confidences = _with(COARSE_CONFIDENCES if coarse else CONFIDENCES, [confidence])
+        prevalences = _with(PREVALENCES, [prevalence])
+        return cls(
+            tprs=all_tprs,
+            confidences=confidences,
+            prevalences=prevalences,
+            fixed_tprs=tuple(map(all_tprs.index, wanted)),
+            fixed_confidence=confidences.index(confidence),
+            fixed_prevalence=prevalences.index(prevalence),
+        )
+
+    def cell(self, tpr: int, confidence: int) -> int:
+        """Where a pair of stops stands in the tables."""
+        return tpr * len(self.confidences) + confidence
+
+
+def _with(stops: Shares, more: Iterable[float]) -> Shares:
+    return tuple(sorted({*stops, *more}))
 
 
 @dataclass(frozen=True)
@@ -162,3 +216,70 @@ def bounds(
     least = special.betaincinv(np.maximum(successes, 1), trials - successes + 1, 1 - sure)
     most = special.betaincinv(successes + 1, np.maximum(trials - successes, 1), sure)
     return np.where(successes > 0, least, 0.0), np.where(successes < trials, most, 1.0)
+
+
+Values = dict[str, float | int | str | bool | None]
+
+
+@dataclass(frozen=True)
+class Setting(Record):
+    """Where the sliders stand, and how many samples come in a day, if known."""
+
+    tpr: int
+    confidence: int
+    prevalence: int
+    per_day: float | None = None
+
+
+def values_at(ranks: Ranks, counts: Counts, negatives: int, stops: Stops, setting: Setting) -> Values:
+    """Every number by its name; those `OperatingPoint` has too are named and computed as there."""
+    tpr, confidence = stops.tprs[setting.tpr], stops.confidences[setting.confidence]
+    prevalence = stops.prevalences[setting.prevalence]
+    cell = stops.cell(setting.tpr, setting.confidence)
+    place, usual = ranks.places[cell], ranks.usual[setting.tpr]
+    recall, fpr = counts.caught[place] / ranks.positives, counts.false[place] / negatives
+    row_recall = counts.rows[place] / counts.positives
+    bound = counts.high[cell]
+    alarms = 1000 * (prevalence * row_recall + (1 - prevalence) * fpr)
+    alarms_at_most = 1000 * (prevalence + (1 - prevalence) * bound)
+    usual_recall, usual_fpr = counts.rows[usual] / counts.positives, counts.false[usual] / negatives
+    usual_alarms = 1000 * (prevalence * usual_recall + (1 - prevalence) * usual_fpr)
+    cleared = prevalence * (1 - row_recall) + (1 - prevalence) * (1 - fpr)
+    day = setting.per_day or 0.0
+    return {
+        "tpr": tpr,
+        "confidence": confidence,
+        "prevalence": prevalence,
+        "per_day": day,
+        "both": max(0.0, 2 * confidence - 1),
+        "certified": bool(ranks.certified[cell]),
+        "threshold": counts.thresholds[place],
+        "rank": ranks.ranks[place],
+        "recall": recall,
+        "missed": ranks.positives - counts.caught[place],
+        "false": counts.false[place],
+        "fpr": fpr,
+        "fpr_at_least": counts.low[cell],
+        "fpr_at_most": bound,
+        "alarms_per_1000": alarms,
+        "alarms_per_1000_at_most": alarms_at_most,
+        "alarms_per_day": alarms / 1000 * day,
+        "alarms_per_day_at_most": alarms_at_most / 1000 * day,
+        "misses_per_100000": 100_000 * prevalence * (1 - row_recall),
+        "misses_per_100000_at_most": 100_000 * prevalence * (1 - tpr),
+        "misses_per_year": 365 * day * prevalence * (1 - row_recall),
+        "misses_per_year_at_most": 365 * day * prevalence * (1 - tpr),
+        "ppv": 1000 * prevalence * row_recall / alarms,
+        "ppv_at_least": prevalence * tpr / (prevalence * tpr + (1 - prevalence) * bound),
+        "npv": (1 - prevalence) * (1 - fpr) / cleared if cleared else None,
+        "npv_at_least": (1 - prevalence) * (1 - bound) / ((1 - prevalence) * (1 - bound) + prevalence * (1 - tpr)),
+        "extra_alarms_per_1000": alarms - usual_alarms,
+        "shortfall_risk": ranks.risk[setting.tpr],
+        "at_most_if_tied": "at most " if counts.tied[usual] else "",
+        "everything": counts.false[place] == negatives,
+        "usual_everything": counts.false[usual] == negatives,
+        "refused": counts.refused,
+        "same": counts.thresholds[place] == counts.thresholds[usual],
+        "needed": ranks.needed[cell],
+        "highest_tpr": ranks.highest[setting.confidence],
+    }

@@ -162,10 +162,10 @@ def test_bench_hints_name_commands_that_are_understood(run: Run, tmp_path: Path)
         assert all(plans_of(name, preset, only=only) for name in names)
 
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
-def test_the_desk_commands_of_the_readme_can_be_typed(run: Run, tmp_path: Path) -> None:
+def test_the_operating_point_commands_of_the_readme_can_be_typed(run: Run, tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     labels = np.repeat([1, 0], [300, 1500])
     for name in ("scores", "old", "new", "newer"):

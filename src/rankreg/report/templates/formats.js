@@ -1,4 +1,4 @@
-// How numbers are written: the same text as rankreg.report.wording, name by name.
+// How numbers are written: the same text as rankreg.report.text, name by name.
 "use strict";
 const words = (() => {
   // Python rounds a number that lies halfway to the even digit, toFixed to the larger one.

@@ -77,8 +77,9 @@ def certify(
     as_json: Json = False,
 ) -> None:
     """The threshold whose recall is guaranteed, and what it costs in false alarms."""
-    from rankreg import desk, operating
+    from rankreg import operating, score_files
     from rankreg.labels import LabelRule
+    from rankreg.report import text
 
     targets = tpr or [0.98]
     if (cost_miss is None) != (cost_alarm is None):
@@ -87,7 +88,7 @@ def certify(
         raise ValueError("--group, several --tpr and costs cannot be combined: run certify once for each")
     check_per(per, unit)
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
-    rows = _read(file, desk.Columns(score, label, rule, group=group, unit=unit, separator=separator))
+    rows = _read(file, score_files.ScoreColumns(score, label, rule, group=group, unit=unit, separator=separator))
     labels = rows.labelled()
     _refuse_useless(labels, rows.scores, rows.units)
     settings: dict[str, Any] = {
@@ -107,18 +108,18 @@ def certify(
         _show(
             by_group,
             as_json,
-            desk.point_lines(by_group.everyone, where=" in every group"),
+            text.point_lines(by_group.everyone, where=" in every group"),
             rows,
-            desk.group_table(by_group),
+            text.group_table(by_group),
             beware(by_group.everyone),
         )
     elif len(targets) > 1:
         several = operating.certify_targets(labels, rows.scores, tprs=targets, **settings)
-        _show(several, as_json, desk.target_lines(several), rows, findings=beware(several.points[0]))
+        _show(several, as_json, text.target_lines(several), rows, findings=beware(several.points[0]))
     else:
         costs = None if cost_miss is None or cost_alarm is None else operating.Costs(cost_miss, cost_alarm)
         point = operating.certify(labels, rows.scores, tpr=targets[0], costs=costs, **settings)
-        _show(point, as_json, desk.point_lines(point), rows, findings=beware(point))
+        _show(point, as_json, text.point_lines(point), rows, findings=beware(point))
 
 
 def compare(
@@ -143,12 +144,13 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Whether one model raises fewer false alarms than another on the same samples."""
-    from rankreg import desk, operating
+    from rankreg import operating, score_files
     from rankreg.labels import LabelRule
+    from rankreg.report import text
 
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
-    first = _read(a, desk.Columns(score, label, rule, id=id_column, unit=unit, separator=separator))
-    second = _read(b, desk.Columns(score_b or score, label, rule, id=id_column, separator=separator))
+    first = _read(a, score_files.ScoreColumns(score, label, rule, id=id_column, unit=unit, separator=separator))
+    second = _read(b, score_files.ScoreColumns(score_b or score, label, rule, id=id_column, separator=separator))
     if id_column is None and len(first.scores) != len(second.scores):
         raise ValueError(
             f"{a} has {len(first.scores):,} rows and {b} {len(second.scores):,}: they cannot be matched by"
@@ -177,7 +179,7 @@ def compare(
         for name, scores in zip(names, (scores_a, scores_b), strict=True)
         for one in operating.findings(labels, scores, units=first.units)
     ]
-    _show(found, as_json, desk.comparison_lines(found, names), first, findings=findings)
+    _show(found, as_json, text.comparison_lines(found, names), first, findings=findings)
 
 
 def monitor(
@@ -205,12 +207,13 @@ def monitor(
     as_json: Json = False,
 ) -> None:
     """Whether the recall of a deployed threshold has fallen, from positives confirmed later; look at any time."""
-    from rankreg import desk, operating
+    from rankreg import operating, score_files
     from rankreg.labels import LabelRule
+    from rankreg.report import text
 
     deployed, promised, _, whose = _deployed(threshold, point, tpr, None, per, unit)
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
-    rows = _read(file, desk.Columns(score, label, rule, time=time, unit=unit, separator=separator))
+    rows = _read(file, score_files.ScoreColumns(score, label, rule, time=time, unit=unit, separator=separator))
     scores, units = rows.scores, rows.units
     if rows.labels is not None:
         confirmed = rows.labels == 1
@@ -224,7 +227,7 @@ def monitor(
         units=units,
         per=whose,
     )
-    _show(watch, as_json, desk.watch_lines(watch), rows)
+    _show(watch, as_json, text.watch_lines(watch), rows)
 
 
 def recertify(
@@ -245,12 +248,13 @@ def recertify(
     as_json: Json = False,
 ) -> None:
     """Whether a deployed threshold still holds on new labelled scores, and the threshold they certify."""
-    from rankreg import desk, operating
+    from rankreg import operating, score_files
     from rankreg.labels import LabelRule
+    from rankreg.report import text
 
     deployed, promised, sure, whose = _deployed(threshold, point, tpr, confidence, per, unit)
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
-    rows = _read(file, desk.Columns(score, label, rule, unit=unit, separator=separator))
+    rows = _read(file, score_files.ScoreColumns(score, label, rule, unit=unit, separator=separator))
     found = operating.recertify(
         rows.labelled(),
         rows.scores,
@@ -265,7 +269,7 @@ def recertify(
     refused = next((one.sentence for one in findings if one.refuses), None)
     if refused is not None:
         found = replace(found, point=None, uncertified_because=refused)
-    _show(found, as_json, desk.recertification_lines(found), rows, findings=findings)
+    _show(found, as_json, text.recertification_lines(found), rows, findings=findings)
 
 
 def _refuse_useless(labels: Any, scores: Any, units: Any) -> None:
@@ -286,14 +290,14 @@ def _deployed(
     unit: str | None,
 ) -> tuple[float, float, float, Literal["row", "unit"]]:
     """Threshold, TPR, confidence and whose recall is promised, from the saved point or the options."""
-    from rankreg import desk
+    from rankreg.report import text
 
     if (threshold is None) == (point is None):
         raise ValueError("say which threshold is deployed: give either --threshold or --point")
     whose: Literal["row", "unit"] = "row"
     promised, sure = 0.98, 0.95
     if point is not None:
-        threshold, promised, sure, whose = desk.saved_point(point)
+        threshold, promised, sure, whose = text.saved_point(point)
     assert threshold is not None
     check_per(per or whose, unit)
     return (
@@ -311,10 +315,10 @@ def check_per(per: str, unit: str | None) -> None:
 
 
 def _read(file: Path, columns: Any) -> Any:
-    from rankreg import desk
+    from rankreg import score_files
 
     with waiting(f"reading {file.name}"):
-        return desk.read(file, columns)
+        return score_files.read_scores(file, columns)
 
 
 @contextmanager
@@ -341,14 +345,14 @@ def _show(
     from rich.table import Table
     from rich.text import Text
 
-    from rankreg import desk
+    from rankreg.report import text
 
     if as_json:
-        said = {"labels": desk.labels_record(rows.reading), "findings": [one.to_dict() for one in findings]}
-        say(desk.to_json(record.to_dict() | said))
+        said = {"labels": text.labels_record(rows.reading), "findings": [one.to_dict() for one in findings]}
+        say(text.to_json(record.to_dict() | said))
         return
     console = Terminal(highlight=False)
-    beware = desk.finding_lines(findings)
+    beware = text.finding_lines(findings)
     if beware:
         _print_lines(console, [*beware, ("", "")])
     if table is not None:
@@ -363,7 +367,7 @@ def _show(
         else:  # a table that is cropped loses numbers: one block per row
             for row in table[1:]:
                 _print_lines(console, [*zip(table[0], row, strict=True), ("", "")])
-    _print_lines(console, [desk.labels_line(rows.reading), *lines])
+    _print_lines(console, [text.labels_line(rows.reading), *lines])
 
 
 def _print_lines(console: Any, lines: Iterable[tuple[str, str]]) -> None:

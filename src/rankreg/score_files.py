@@ -39,7 +39,7 @@ DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(e[-+]?\d+)?\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Columns:
+class ScoreColumns:
     """Which columns of a file hold what, and what the label values mean."""
 
     score: str
@@ -71,7 +71,7 @@ class Columns:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ScoreTable:
     """The columns of a score file as arrays, one entry per row."""
 
     scores: NDArray[np.floating]
@@ -94,7 +94,7 @@ class Rows:
         return Scores(ids, self.labelled(), self.scores)
 
 
-def read(path: Path, columns: Columns) -> Rows:
+def read_scores(path: Path, columns: ScoreColumns) -> ScoreTable:
     """Read a CSV file (also compressed) or a Parquet file."""
     table, name_row = _read_parquet(path, columns) if is_parquet(path) else _read_csv(path, columns)
     if not len(table):
@@ -116,7 +116,7 @@ def read(path: Path, columns: Columns) -> Rows:
     )
     groups, group_names = (None, ()) if columns.group is None else _named(table[columns.group], path, name_row)
     units = None if columns.unit is None else _named(table[columns.unit], path, name_row)[0]
-    return Rows(
+    return ScoreTable(
         scores,
         labels,
         ids,
@@ -134,7 +134,7 @@ def _named(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> tuple[NDA
     return values.cat.codes.to_numpy(), tuple(values.cat.categories)
 
 
-def _read_csv(path: Path, columns: Columns) -> tuple[pd.DataFrame, NameRow]:
+def _read_csv(path: Path, columns: ScoreColumns) -> tuple[pd.DataFrame, NameRow]:
     with readable_csv(path), opened(path, separator=columns.delimiter) as records:
         if not records.names:
             raise ValueError(f"{path} is not a table in CSV: it is empty")
@@ -156,7 +156,7 @@ def _read_csv(path: Path, columns: Columns) -> tuple[pd.DataFrame, NameRow]:
         return table, records.row_words
 
 
-def _check_separator(path: Path, columns: Columns, names: list[str]) -> None:
+def _check_separator(path: Path, columns: ScoreColumns, names: list[str]) -> None:
     """Another separator would take y;s for one name."""
     if set(columns.wanted()) <= set(names):
         return
@@ -167,12 +167,12 @@ def _check_separator(path: Path, columns: Columns, names: list[str]) -> None:
             raise ValueError(f"{path} looks separated by {typed}: add --separator {typed}")
 
 
-def _read_parquet(path: Path, columns: Columns) -> tuple[pd.DataFrame, NameRow]:
+def _read_parquet(path: Path, columns: ScoreColumns) -> tuple[pd.DataFrame, NameRow]:
     _check_columns(path, columns, parquet_names(path))
     return parquet_columns(path, columns.wanted()), row_words
 
 
-def _check_columns(path: Path, columns: Columns, header: list[str]) -> None:
+def _check_columns(path: Path, columns: ScoreColumns, header: list[str]) -> None:
     refuse_same_names(header, str(path))
     for name in columns.wanted():
         if name not in header:

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from rankreg.bundle import Threshold
-from rankreg.desk.words import number, share
 from rankreg.fit.summary import _price
 from rankreg.operating import certify
+from rankreg.report.text import number, share
+from tests.cli.test_operating_commands import COLUMNS, write
 from tests.conftest import Run
-from tests.test_desk_cli import COLUMNS, write
 
 
 @pytest.mark.parametrize("width", ["60", "80", "200"])
