@@ -15,8 +15,13 @@ from typer.main import get_command
 import rankreg
 from rankreg.cli import app
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
-EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+ROOT = Path(__file__).parents[1]
+PAGES = {page.stem: page.read_text() for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/guide/*.md"))]}
+EXAMPLES = {
+    f"{name}-{number}": code
+    for name, page in PAGES.items()
+    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL))
+}
 
 
 def test_every_public_name_is_there_and_nothing_else_is() -> None:
@@ -33,8 +38,8 @@ def test_importing_the_package_does_not_import_torch() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # Lightning 2.6 with torch 2.13
 @pytest.mark.filterwarnings("ignore:.*does not have many workers")
-@pytest.mark.parametrize("code", EXAMPLES, ids=range(len(EXAMPLES)))
-def test_the_readmes_python_runs(code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", EXAMPLES.values(), ids=EXAMPLES)
+def test_the_python_of_the_documents_runs(code: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     inputs = torch.randn(200, 5)
     labels = (inputs[:, 0] + torch.randn(200) > 1.8).long()
@@ -52,13 +57,13 @@ def test_the_readmes_python_runs(code: str, tmp_path: Path) -> None:
 
 
 def test_the_five_line_example_adds_five_lines() -> None:
-    marked = [line for line in EXAMPLES[0].splitlines() if re.search(r"# [1-5]$", line)]
+    marked = [line for line in EXAMPLES["README-0"].splitlines() if re.search(r"# [1-5]$", line)]
     assert len(marked) == 5
 
 
-def test_every_command_in_the_readme_exists() -> None:
+def test_every_command_in_the_documents_exists() -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
-    mentioned = set(re.findall(r"^    rankreg ([a-z]+)", README, flags=re.MULTILINE))
+    mentioned = set(re.findall(r"^    rankreg ([a-z]+)", "".join(PAGES.values()), flags=re.MULTILINE))
     assert mentioned
     assert mentioned <= commands.keys()
 
