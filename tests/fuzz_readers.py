@@ -32,9 +32,9 @@ from rankreg import score_files
 from rankreg.bundle import load_bundle, save_bundle
 from rankreg.bundle.card import digest
 from rankreg.datasets import load
-from rankreg.datasets._cifar_files import read_cifar
-from rankreg.datasets.ham10000 import _read_npz, _read_official
+from rankreg.datasets.cifar_files import read_cifar
 from rankreg.datasets.images import read_image
+from rankreg.datasets.lesions import _read_npz, _read_official
 from rankreg.estimators import RankRegClassifier
 from rankreg.labels import LabelRule
 from rankreg.models import build_model

@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankreg import _csv
-from rankreg._csv import opened
+from rankreg import table_files
 from rankreg.bundle import save_bundle
-from rankreg.datasets.table_files import table_chunks
 from rankreg.models import MLPShape, build_model
+from rankreg.table_files import opened, table_chunks
 from tests.conftest import Run
 from tests.own_data import write_table
 from tests.test_bundle import contents
@@ -79,9 +78,9 @@ def test_rows_are_counted_as_pandas_counts_them(pieces: list[str], block: int) -
         if fields and (len(fields) > 1 or fields[0].strip()):  # not blank
             expected.append((len(fields), line))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_csv, "BLOCK", block)
+        patch.setattr(table_files, "BLOCK", block)
         try:
-            records = _csv.Records(io.StringIO(text, newline=""), "a.csv")
+            records = table_files.Records(io.StringIO(text, newline=""), "a.csv")
             found = pd.read_csv(records, dtype=str, keep_default_na=False)
         except (pd.errors.ParserError, ValueError):
             return  # refused

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from rankreg._files import is_stream, write_whole
 from rankreg.bundle import load_bundle, save_bundle
 from rankreg.models import build_model
 from rankreg.predict import predict
+from rankreg.safe_files import is_stream, write_whole
 from rankreg.scores import Scores
 from tests.conftest import Run
 from tests.test_bundle import contents
@@ -85,7 +85,7 @@ def test_sockets_foreign_devices_and_folders_are_refused(tmp_path: Path, monkeyp
 
 def test_the_standard_output_is_written_into_even_if_it_is_a_file(tmp_path: Path) -> None:
     code = (
-        "from pathlib import Path; from rankreg._files import write_whole; print('first');"
+        "from pathlib import Path; from rankreg.safe_files import write_whole; print('first');"
         " write_whole(Path('link'), b'second\\n'); print('third')"
     )
     (tmp_path / "link").symlink_to("/proc/self/fd/1" if Path("/proc/self/fd/1").exists() else "/dev/fd/1")

@@ -10,7 +10,7 @@ import pytest
 
 from rankreg.bundle import evaluate_scores, load_bundle
 from rankreg.bundle.card import digest, lowered
-from rankreg.datasets.folder import image_folder
+from rankreg.datasets.images import image_folder
 from rankreg.fit import Source, load_source
 from rankreg.operating import UnitSizes, assumption, certified_rank, lower_bound, upper_bound
 from rankreg.report.cards import Card, cards

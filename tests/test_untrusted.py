@@ -21,18 +21,16 @@ import pandas as pd
 import pytest
 import torch
 
-from rankreg._untrusted import check_regular, read_arrays, read_json
 from rankreg.bundle import load_bundle, save_bundle
-from rankreg.datasets import _pickles, load
-from rankreg.datasets._cifar_files import read_cifar
-from rankreg.datasets._pickles import read_pickle
-from rankreg.datasets.folder import image_folder
-from rankreg.datasets.images import read_image
-from rankreg.datasets.table_files import read_table
+from rankreg.datasets import cifar_files, load
+from rankreg.datasets.cifar_files import read_cifar, read_pickle
+from rankreg.datasets.images import image_folder, read_image
 from rankreg.models import MLPShape, ResNetShape, build_model
 from rankreg.predict import predict
 from rankreg.report.text import saved_point
+from rankreg.safe_files import check_regular, read_arrays, read_json
 from rankreg.score_files import ScoreColumns, read_scores
+from rankreg.table_files import read_table
 from rankreg.train import TrainConfig
 from tests.conftest import Run
 from tests.datasets.test_cifar import python2_pickle, small_files
@@ -242,7 +240,7 @@ def test_a_pickle_takes_no_memory_out_of_proportion(peak: Callable[[], int], con
 
 
 def test_a_pickle_of_many_instructions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_pickles, "MOST_STEPS", 1000)
+    monkeypatch.setattr(cifar_files, "MOST_STEPS", 1000)
     assert read_pickle(b"}" + b"]0" * 499 + b".", "a") == {}
     with pytest.raises(ValueError, match="too many"):
         read_pickle(b"}" + b"]0" * 500 + b".", "a")

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg.datasets._grouping import stratified_parts
+from rankreg.datasets.partitions import stratified_parts
 from rankreg.datasets.preprocessing import TablePreprocessor
 
 SHARED = Path(os.environ.get("RANKREG_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))

@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 
 # Control codes are shown as the pictures Unicode has for them. Others that would hide, move or reverse text, and
@@ -46,6 +47,20 @@ class Terminal(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+
+def progress_bar(*, in_bytes: bool = False) -> Progress:
+    """A bar on the standard error, gone when done; silent where nobody watches. Use it as a context manager."""
+    console = Terminal(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn() if in_bytes else MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
 
 
 def spell_what_cannot_be_encoded() -> None:

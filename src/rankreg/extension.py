@@ -9,11 +9,10 @@ cores: how many cores this process may use.
 keep_freed_memory: train small networks faster in a worker process.
 """
 
-from rankreg._files import is_stream, write_whole
 from rankreg._names import look_up
 from rankreg._terminal import Terminal, say
-from rankreg._untrusted import read_arrays, read_json
 from rankreg.pool import WorkerDied, cores, keep_freed_memory, run_parallel
+from rankreg.safe_files import is_stream, read_arrays, read_json, write_whole
 
 __all__ = [
     "Terminal",

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from rankreg._csv import row_words
+from rankreg.table_files import row_words
 
 SHOWN = 8  # values in a message
 SOME = 20  # values to keep; a column may hold thousands

@@ -11,10 +11,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg._csv import opened, refuse_same_names, row_words
-from rankreg._tables import is_parquet, parquet_columns, parquet_names, readable_csv
 from rankreg.labels import LabelRule, Reading, read_labels
 from rankreg.scores import Scores
+from rankreg.table_files import (
+    is_parquet,
+    opened,
+    parquet_columns,
+    parquet_names,
+    readable_csv,
+    refuse_same_names,
+    row_words,
+)
 
 # A threshold must equal the score it was taken from; since 3.1 pandas reads every digit by default.
 EXACT: dict[str, Any] = (

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg._files import whole_file
-from rankreg._untrusted import read_arrays
+from rankreg.safe_files import read_arrays, whole_file
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankreg.datasets._grouping import FEWEST, SHARES, apportion, check_both_classes, linked, stratified_parts
+from rankreg.datasets.partitions import FEWEST, SHARES, apportion, check_both_classes, linked, stratified_parts
 
 seeds = st.integers(0, 2**32)
 

@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 
 from rankreg.datasets import images as module
-from rankreg.datasets.folder import image_folder, list_images
-from rankreg.datasets.images import cache_folder, decode, image_size, read_image
+from rankreg.datasets.images import cache_folder, decode, image_folder, image_size, list_images, read_image
 
 
 def save(path: Path, value: int, size: tuple[int, int] = (20, 12), **options: Any) -> Path:

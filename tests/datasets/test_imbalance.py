@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankreg.datasets._imbalance import (
+from rankreg.datasets.cifar import PARTITIONS
+from rankreg.datasets.partitions import (
     Partition,
     binary_split,
     flip_labels,
@@ -14,7 +15,6 @@ from rankreg.datasets._imbalance import (
     shuffled,
     thin,
 )
-from rankreg.datasets.cifar import PARTITIONS
 
 seeds = st.integers(0, 2**32)
 

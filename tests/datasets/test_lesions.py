@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rankreg.datasets.ham10000 import ham10000
-from rankreg.datasets.melanoma import melanoma
+from rankreg.datasets.lesions import ham10000, melanoma
 
 
 def overlap(groups: dict[str, set[str]]) -> set[str]:

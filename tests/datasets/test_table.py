@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.datasets.table import table
-from rankreg.datasets.table_files import read_table, table_chunks
+from rankreg.table_files import read_table, table_chunks
 
 
 def frame(rows: int = 400, seed: int = 0) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rankreg.datasets.table_files import read_table, table_chunks
+from rankreg.table_files import read_table, table_chunks
 
 SUFFIXES = {".csv.gz": "gzip", ".csv.xz": "xz", ".csv.bz2": "bzip2", ".csv.zip": "zip", ".csv.tar": "tar"}
 

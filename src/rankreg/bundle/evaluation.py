@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankreg._files import write_whole
 from rankreg.metrics import Bools, check_binary
 from rankreg.operating import (
     Finding,
@@ -22,6 +21,7 @@ from rankreg.operating import (
 )
 from rankreg.operating.exact import Trials, rows_of
 from rankreg.operating.units import unit_codes
+from rankreg.safe_files import write_whole
 from rankreg.scores import Scores
 
 TPRS = (0.98, 0.95, 0.90)

@@ -21,10 +21,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from rankreg._untrusted import read_json, read_within
 from rankreg.bundle.card import FORMAT_VERSION, BundleCard, Weights, digest, finite
 from rankreg.bundle.inputs import first_fault
 from rankreg.models import build_model
+from rankreg.safe_files import read_json, read_within
 
 if sys.platform != "win32":
     import fcntl

@@ -59,7 +59,7 @@ def get(
 ) -> None:
     """Download a data set from its official address; a broken download goes on where it stopped."""
     from rankreg.datasets.catalog import CATALOG
-    from rankreg.datasets.download import get as download
+    from rankreg.datasets.catalog import get as download
 
     if name in CATALOG and not CATALOG[name].found_by:
         say(f"{name}: {CATALOG[name].by_hand}")

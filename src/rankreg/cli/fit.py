@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rankreg._files import is_stream
 from rankreg._terminal import Terminal, say
+from rankreg.safe_files import is_stream
 
 Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder of images.", show_default=False)]
 Negative = Annotated[

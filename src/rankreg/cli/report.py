@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from rankreg._files import is_stream
 from rankreg._terminal import say
 from rankreg.cli.operating import (
     Confidence,
@@ -18,6 +17,7 @@ from rankreg.cli.operating import (
     Separator,
     Unit,
 )
+from rankreg.safe_files import is_stream
 
 Files = Annotated[
     list[Path], typer.Argument(help="CSV (may be compressed) or Parquet files, one per model.", show_default=False)

@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from rankreg._names import look_up
-from rankreg.datasets._imbalance import Partition
 from rankreg.datasets.catalog import data_folder
+from rankreg.datasets.partitions import Partition
 from rankreg.datasets.splits import Samples, Splits
 
 __all__ = ["DATASETS", "Partition", "Samples", "Splits", "data_folder", "load"]
@@ -29,11 +29,11 @@ DATASETS: dict[str, Callable[..., Splits]] = {
     "cifar10": _later("cifar", "cifar10"),
     "cifar100": _later("cifar", "cifar100"),
     "cifar10-lt": _later("cifar", "cifar10_long_tailed"),
-    "melanoma": _later("melanoma", "melanoma"),
-    "ham10000": _later("ham10000", "ham10000"),
+    "melanoma": _later("lesions", "melanoma"),
+    "ham10000": _later("lesions", "ham10000"),
     "digits": _later("digits", "digits"),
     "digits-lt": _later("digits", "digits_long_tailed"),
-    "folder": _later("folder", "image_folder"),
+    "folder": _later("images", "image_folder"),
     "table": _later("table", "table"),
 }
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.datasets._cifar_files import Pictures, class_indices, read_cifar
-from rankreg.datasets._imbalance import (
+from rankreg.datasets.cifar_files import Pictures, class_indices, read_cifar
+from rankreg.datasets.partitions import (
     DRAW,
     NoiseName,
     Partition,

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.datasets._imbalance import DRAW, Partition, binary_split, long_tail_counts, partition_class, shuffled
+from rankreg.datasets.partitions import DRAW, Partition, binary_split, long_tail_counts, partition_class, shuffled
 from rankreg.datasets.splits import Samples, Splits
 
 # Of about 180 images of a digit. Positives that are never trained on are test data.

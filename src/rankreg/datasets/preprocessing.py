@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg._csv import row_words
+from rankreg.table_files import row_words
 
 Floats = NDArray[np.float64]
 

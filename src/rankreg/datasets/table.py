@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg.datasets._grouping import (
+from rankreg.datasets.partitions import (
     SHARES,
     check_both_classes,
     check_parts,
@@ -20,8 +20,8 @@ from rankreg.datasets._grouping import (
 )
 from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor, check_cells, check_columns
 from rankreg.datasets.splits import Samples, Splits
-from rankreg.datasets.table_files import read_table
 from rankreg.labels import LabelRule, read_labels
+from rankreg.table_files import read_table
 
 
 def table(

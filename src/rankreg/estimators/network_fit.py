@@ -17,8 +17,8 @@ from torch import nn
 
 from rankreg._names import look_up
 from rankreg.bundle.card import lowered
-from rankreg.datasets._grouping import distinct_or_none, linked
 from rankreg.datasets.images import image_size
+from rankreg.datasets.partitions import distinct_or_none, linked
 from rankreg.datasets.preprocessing import FARTHEST, NumericColumn, TablePreprocessor, is_far, spread, standardised
 from rankreg.datasets.splits import Samples, Splits, image_preprocessing
 from rankreg.estimators.certified_threshold import Places, Units, check_enough, check_share, hold_out

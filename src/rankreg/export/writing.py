@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg._files import write_whole
 from rankreg.bundle import Bundle, BundleCard
 from rankreg.bundle.card import finite
 from rankreg.bundle.inputs import ImageInputs, TableInputs, read_inputs
@@ -18,6 +17,7 @@ from rankreg.datasets.splits import Samples
 from rankreg.export.graph import Graph, onnx_package
 from rankreg.export.inputs import IMAGES, NUMBERS, TEXTS, add_inputs, description, missing_text, probes
 from rankreg.export.networks import add_network
+from rankreg.safe_files import write_whole
 from rankreg.train import score
 
 FORMAT = 1

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rankreg.datasets import load
-from rankreg.datasets._grouping import SHARES
+from rankreg.datasets.partitions import SHARES
 from rankreg.datasets.splits import Splits
 
 KEPT = SHARES["validation"] + SHARES["test"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from rankreg._terminal import progress_bar
 from rankreg.bundle import Bundle, Evaluation, evaluate_scores
-from rankreg.datasets._progress import progress_bar
 from rankreg.predict.reading import read_chunks
 from rankreg.predict.scoring import scored
 from rankreg.scores import Scores

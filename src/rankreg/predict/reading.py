@@ -12,11 +12,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg.bundle import BundleCard
-from rankreg.datasets.folder import class_folders, folder_labels
-from rankreg.datasets.images import SUFFIXES, read_image
+from rankreg.datasets.images import SUFFIXES, class_folders, folder_labels, read_image
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.datasets.table_files import table_chunks
 from rankreg.labels import LabelRule, listing, read_labels
+from rankreg.table_files import table_chunks
 
 IMAGES = 128  # decoded at once
 ROWS = 20_000

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from rankreg._files import whole_file
+from rankreg._terminal import progress_bar
 from rankreg.bundle import Bundle
-from rankreg.datasets._progress import progress_bar
 from rankreg.metrics import raises_alarm
 from rankreg.predict.reading import read_chunks
 from rankreg.predict.scoring import scored
+from rankreg.safe_files import whole_file
 
 COLUMNS = ("id", "score", "alarm", "problem")
 SHOWN = 5

@@ -13,9 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image
 
-from rankreg._images import NoRangeError, read_rgb
-from rankreg._tables import is_parquet, parquet_columns, parquet_names, readable_csv
 from rankreg.report.scored_model import Images, Model
+from rankreg.safe_files import NoRangeError, read_rgb
+from rankreg.table_files import is_parquet, parquet_columns, parquet_names, readable_csv
 
 THUMBNAIL = 160  # pixels along the longer side
 TINY = 64  # up to here every pixel is kept, and shown enlarged

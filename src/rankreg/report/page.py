@@ -15,7 +15,6 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from rankreg import __version__
-from rankreg._files import write_whole
 from rankreg.operating import Per, Record, assumption, compare
 from rankreg.operating._records import check_confidence, check_target
 from rankreg.operating.exact import check_prevalence
@@ -25,6 +24,7 @@ from rankreg.report.charts import distribution
 from rankreg.report.scored_model import Model, check_models, paired_scores
 from rankreg.report.sliders import Setting, Stops, counts_for, ranks_for, values_at
 from rankreg.report.text import FILTERS, FORMATS, comparison_lines
+from rankreg.safe_files import write_whole
 
 SCRIPTS = ("formats.js", "page.js")
 LARGEST = 6_000_000  # bytes: what a mail takes and a browser opens at once

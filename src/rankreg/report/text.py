@@ -10,7 +10,6 @@ from math import ceil, floor, isfinite, log10
 from pathlib import Path
 from typing import Any
 
-from rankreg._untrusted import read_json
 from rankreg.labels import Reading
 from rankreg.operating import (
     Comparison,
@@ -25,6 +24,7 @@ from rankreg.operating import (
     assumption,
     percent,
 )
+from rankreg.safe_files import read_json
 
 Lines = list[tuple[str, str]]
 EVERY_ROW = "every row is taken as a confirmed positive"

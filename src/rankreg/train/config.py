@@ -17,10 +17,10 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from rankreg._names import look_up
-from rankreg._untrusted import read_toml
 from rankreg.augment import AUGMENTATIONS
 from rankreg.losses import LOSSES, PerSampleLoss, check_settings, cross_entropy, make_loss
 from rankreg.models import ModelShape
+from rankreg.safe_files import read_toml
 from rankreg.train.methods import ALMMethod, BufferMethod, NoMethod, RankRegMethod
 from rankreg.train.optimisers import AdamWSettings, SGDSettings
 

@@ -14,10 +14,9 @@ import numpy as np
 import torch
 from rich.progress import Progress
 
-from rankreg._files import write_whole
 from rankreg._terminal import Terminal
-from rankreg._untrusted import read_json
 from rankreg.datasets.splits import Samples, Splits
+from rankreg.safe_files import read_json, write_whole
 from rankreg.train.config import TrainConfig
 
 CHUNK = 1 << 24  # bytes of inputs read at a time

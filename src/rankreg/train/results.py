@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rankreg._untrusted import read_json
 from rankreg.datasets.splits import Splits
+from rankreg.safe_files import read_json
 from rankreg.scores import Scores
 from rankreg.train.folder import read_state, write_json, write_lines, write_state
 

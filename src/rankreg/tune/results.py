@@ -14,7 +14,7 @@ import optuna
 from optuna.importance import FanovaImportanceEvaluator, get_param_importances
 from optuna.trial import FrozenTrial, TrialState
 
-from rankreg._files import write_whole
+from rankreg.safe_files import write_whole
 from rankreg.train import TrainConfig
 from rankreg.train.folder import write_json
 from rankreg.tune.presets import Plan

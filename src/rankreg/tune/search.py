@@ -9,7 +9,7 @@ import optuna
 import torch
 from optuna.trial import FrozenTrial, TrialState
 
-from rankreg.datasets._progress import progress_bar
+from rankreg._terminal import progress_bar
 from rankreg.datasets.splits import Splits
 from rankreg.distributed import join
 from rankreg.train.folder import locked

@@ -1,6 +1,6 @@
-"""HAM10000 skin lesions: the official files, or the small .npz of the same images at 64x48."""
+"""Skin lesions: HAM10000 and ISIC 2020 (Kaggle SIIM Melanoma) in their official layouts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -11,13 +11,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg._names import look_up
-from rankreg._tables import readable_csv
-from rankreg._untrusted import read_arrays
-from rankreg.datasets._grouping import check_parts, stratified_parts
-from rankreg.datasets._imbalance import PARTITION_SEED, thin
 from rankreg.datasets.catalog import located
 from rankreg.datasets.images import cache_folder, decode, image_size
+from rankreg.datasets.partitions import PARTITION_SEED, check_parts, stratified_parts, thin
 from rankreg.datasets.splits import Samples, Splits, image_preprocessing
+from rankreg.safe_files import read_arrays
+from rankreg.table_files import readable_csv
 
 DIAGNOSES = {
     "akiec": "actinic keratosis",
@@ -29,7 +28,9 @@ DIAGNOSES = {
     "vasc": "vascular lesion",
 }
 SHARES = {"train": 0.7, "validation": 0.1, "test": 0.2}
-IMAGE_FOLDERS = ("HAM10000_images_part_1", "HAM10000_images_part_2", "HAM10000_images", "images", ".")
+HAM_FOLDERS = ("HAM10000_images_part_1", "HAM10000_images_part_2", "HAM10000_images", "images", ".")
+ISIC_FOLDERS = ("jpeg/train", "train", "jpeg", ".")
+ISIC_COLUMNS = ("image_name", "patient_id", "target")  # the others tell the answer
 NATIVE = (48, 64)  # height and width of the images in the .npz
 
 
@@ -118,10 +119,68 @@ def _read_official(path: Path) -> _Lesions:
     rows = rows.sort_values("image_id", kind="stable")
     ids = [Path(name).name for name in rows["image_id"]]
     places: dict[str, Path] = {}
-    for folder in IMAGE_FOLDERS:
+    for folder in HAM_FOLDERS:
         for image in (path.parent / folder).glob("*.jpg"):
             places.setdefault(image.stem, image)
-    missing = path.parent / IMAGE_FOLDERS[0]
+    missing = path.parent / HAM_FOLDERS[0]
     sources = [places.get(name, missing / f"{name}.jpg") for name in ids]
     lesions, diagnoses = (rows[name].to_numpy(dtype=str) for name in ("lesion_id", "dx"))
     return _Lesions(sources, np.asarray(ids), lesions, diagnoses)
+
+
+def melanoma(
+    data_dir: Path | str | None = None,
+    *,
+    size: int | Sequence[int] = 256,
+    seed: int = 0,
+    member: int = 0,
+    shares: Mapping[str, float] = SHARES,
+    cache: Path | str | None = None,
+) -> Splits:
+    """Malignant against benign, 70 / 10 / 20 by patient, so that no patient is in two parts.
+
+    `seed` cuts the parts; another `member` of an ensemble gets other training and validation patients. Images are
+    decoded once, to `cache` (by default a folder "decoded" beside train.csv, if that can be written).
+    """
+    table_path = located("melanoma", data_dir)
+    home = table_path.parent
+    with readable_csv(table_path):
+        table = pd.read_csv(table_path, dtype={"image_name": str, "patient_id": str}, low_memory=False)
+    if missing := [column for column in ISIC_COLUMNS if column not in table.columns]:
+        raise ValueError(f"{table_path} has no column {', '.join(missing)}: it is not the official train.csv")
+    table = table[list(ISIC_COLUMNS)]
+    if not table["target"].isin([0, 1]).all() or table.isna().any(axis=None):
+        raise ValueError(f"{table_path}: every row needs an image_name, a patient_id and a target of 0 or 1")
+    names = table["image_name"].tolist()
+    if any(Path(name).name != name for name in names):
+        raise ValueError(f"{table_path}: an image_name is a plain name, without folders")
+    folder = _image_folder(home, names[0])
+    sides = image_size(size)
+    images = decode(
+        [folder / f"{name}.jpg" for name in names],
+        [f"{name}.jpg" for name in names],
+        sides,
+        cache=cache_folder(cache, home),
+    )
+    labels = table["target"].to_numpy(dtype=np.int64)
+    patients = np.unique(table["patient_id"].to_numpy(dtype=str), return_inverse=True)[1].astype(np.int64)
+    parts = stratified_parts(labels, patients, shares, seed=seed, member=member)
+    check_parts(labels, parts, "too few patients have a melanoma")
+    ids = np.asarray(names)
+    return Splits(
+        name="melanoma",
+        parts={
+            name: Samples(images, rows, labels[rows], ids[rows], patients[rows]) for name, rows in parts.items()
+        },
+        classes=("benign", "malignant"),
+        preprocessing=image_preprocessing(sides),
+    )
+
+
+def _image_folder(home: Path, name: str) -> Path:
+    for folder in ISIC_FOLDERS:
+        if (home / folder / f"{name}.jpg").is_file():
+            return home / folder
+    raise FileNotFoundError(
+        f"no {name}.jpg in {home}/jpeg/train or {home}/train: put the JPEGs of the official archive there"
+    )

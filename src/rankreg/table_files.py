@@ -1,20 +1,34 @@
-"""CSV text before pandas sees it, which pads short records without a word and gives up the file at a long one."""
+"""Tables on disk, CSV or Parquet, of any origin. A fault of the content is a ValueError that names the file."""
 
 import csv
+import errno
 import io
+import lzma
+import tarfile
+import zipfile
+import zlib
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
+import pandas as pd
+
+from rankreg.safe_files import check_regular
 
 BLOCK = 1 << 16  # characters
 MANY = 1000  # rows with faults: more than that, and more than half of all, means that the first line is the odd one
 END = "end of the block"
+CHUNK = 50_000  # rows
+PARQUET = (".parquet", ".pq")
+COMPRESSED = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zip": "zip", ".zst": "Zstandard", ".tar": "tar"}
+# What the standard library raises; of RuntimeError it is an encrypted zip file or an unknown way of packing.
+DAMAGE = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError, RuntimeError, OverflowError)
 
 
 def row_words(row: int, line: int | None = None) -> str:
@@ -183,3 +197,166 @@ def opened(path: Path, *, separator: str = ",", header: bool = True) -> Iterator
 
     with get_handle(path, "r", encoding="utf-8-sig", compression="infer") as handles:
         yield Records(handles.handle, str(path), separator=separator, header=header)
+
+
+def is_parquet(path: Path) -> bool:
+    """By its name."""
+    return path.suffix.lower() in PARQUET
+
+
+@contextmanager
+def readable_csv(path: Path) -> Iterator[None]:
+    """Inside, a CSV file is read, perhaps a compressed one; a disk that fails stays an OSError."""
+    check_regular(path)
+    try:
+        yield
+    except (
+        pd.errors.ParserError,
+        pd.errors.ParserWarning,
+        pd.errors.EmptyDataError,
+        UnicodeDecodeError,
+    ) as error:
+        raise ValueError(f"{path} is not a table in CSV: {_first_line(error)}") from error
+    except ImportError as error:  # pandas reads .zst with a package of its own
+        raise ValueError(f"reading {path.name} needs another package ({error}), or unpack the file") from error
+    except (*DAMAGE, OSError) as error:
+        if is_of_the_system(error):
+            raise
+        kind = COMPRESSED.get(path.suffix.lower(), "CSV")
+        raise ValueError(f"{path} is truncated or not a {kind} file: {_first_line(error)}") from error
+
+
+@contextmanager
+def parquet_file(path: Path, needed: Collection[str] | None = None) -> Iterator[Any]:
+    """The file, opened by pyarrow; `needed` columns, or all, must hold one value a row."""
+    try:
+        import pyarrow.parquet  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ValueError(f"reading {path.name} needs pyarrow: pip install 'rankreg[parquet]'") from error
+    check_regular(path)
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for column in file.schema_arrow:
+                if (needed is None or column.name in needed) and pyarrow.types.is_nested(column.type):
+                    raise ValueError(
+                        f"{path}: column {column.name!r} holds lists or records ({column.type!s:.80}), not one"
+                        " value a row: take it apart or leave it out"
+                    )
+            yield file
+    except (pyarrow.lib.ArrowException, OSError) as error:
+        if is_of_the_system(error):
+            raise
+        raise ValueError(f"{path} is truncated or not a Parquet file: {_first_line(error)}") from error
+
+
+def parquet_names(path: Path) -> list[str]:
+    """The names of the columns."""
+    with parquet_file(path, needed=()) as file:
+        return list(file.schema_arrow.names)
+
+
+def parquet_columns(path: Path, names: Collection[str]) -> pd.DataFrame:
+    """These columns; a note of pandas that one of them was an index is not heeded."""
+    with parquet_file(path, names) as file:
+        return as_frame(file.read(list(names)))
+
+
+def as_frame(rows: Any) -> pd.DataFrame:
+    """Arrow's rows for pandas; text that is none is found here, where it can be said whose it is."""
+    rows.validate(full=True)
+    frame: pd.DataFrame = rows.to_pandas(ignore_metadata=True)
+    return frame
+
+
+def is_of_the_system(error: BaseException) -> bool:
+    """A disk that fails has a number. Bad content makes bzip2, gzip and Arrow raise OSErrors without one, and a zip
+    file that was cut sends its reader to a place before the start (EINVAL)."""
+    return isinstance(error, OSError) and error.errno not in (None, errno.EINVAL)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Rows of a table, whose index counts from 0 over the whole file.
+
+    faults: what is wrong with rows that have too few or too many fields, by index. name_row: what to call a row.
+    """
+
+    rows: pd.DataFrame
+    faults: Mapping[int, str] = field(default_factory=dict)
+    name_row: Callable[[int], str] = row_words
+
+
+def read_table(path: Path | str, *, header: bool = True, text: Collection[str] = ()) -> TableRows:
+    """The whole table, every row with as many fields as the first; columns in `text` are not taken for numbers."""
+    (whole,) = table_chunks(path, header=header, text=text, rows=None)
+    return whole
+
+
+def table_chunks(
+    path: Path | str,
+    *,
+    header: bool = True,
+    text: Collection[str] = (),
+    rows: int | None = CHUNK,
+    needed: Collection[str] | None = None,
+) -> Iterator[TableRows]:
+    """The table, so many rows at a time; rows of the wrong length are among them, padded or cut, and named.
+
+    rows=None: all at once, and then such rows are refused. needed: the columns that must hold one value a row, by
+    default all.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no table at {path}")
+    if is_parquet(path):
+        yield from _parquet_chunks(path, rows, needed)
+        return
+    separator = "\t" if ".tsv" in path.suffixes else ","
+    with readable_csv(path), opened(path, separator=separator, header=header) as records:
+        _check_separator(records.names, path)
+        chunks = pd.read_csv(
+            records,
+            header=0 if header else None,
+            sep=separator,
+            dtype={name if header else int(name): str for name in text if header or name.isdigit()},
+            chunksize=rows,
+            low_memory=False,
+        )
+        with nullcontext([chunks]) if isinstance(chunks, pd.DataFrame) else chunks as found:  # closed if abandoned
+            count = 0
+            for chunk in found:
+                if rows is None:
+                    records.refuse_faults()
+                count += len(chunk)
+                faults = {row: records.fault_words(row) for row in records.faults if row in chunk.index}
+                yield TableRows(_with_text_names(chunk), faults, records.row_words)
+            if count != records.rows:  # then faults would be named at the wrong rows
+                raise ValueError(f"{path} is not a table in CSV: its lines cannot be told apart")
+
+
+def _check_separator(names: list[str], path: Path) -> None:
+    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
+        raise ValueError(f"{path}: the columns are not separated by commas, the first line is {names[0]!r}")
+
+
+def _with_text_names(rows: pd.DataFrame) -> pd.DataFrame:
+    rows.columns = rows.columns.map(str)
+    return rows
+
+
+def _parquet_chunks(path: Path, rows: int | None, needed: Collection[str] | None) -> Iterator[TableRows]:
+    with parquet_file(path, needed) as file:
+        refuse_same_names(file.schema_arrow.names, str(path))
+        if rows is None:
+            yield TableRows(_with_text_names(as_frame(file.read())))
+            return
+        start = 0
+        for batch in file.iter_batches(rows):
+            chunk = _with_text_names(as_frame(batch))
+            chunk.index = pd.RangeIndex(start, start + len(chunk))
+            start += len(chunk)
+            yield TableRows(chunk)
