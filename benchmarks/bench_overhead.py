@@ -31,8 +31,8 @@ from rankreg.datasets.catalog import find
 from rankreg.models import ResNet
 from rankreg.objective import Objective
 from rankreg_bench.grids import plan_run, plans_of
-from rankreg_bench.records import Records
-from rankreg_bench.training import perform
+from rankreg_bench.records import RecordFolder
+from rankreg_bench.runs import perform
 
 ARMS = ("base", "rankreg")
 TARGET = 0.15
@@ -50,7 +50,7 @@ OUTSIDE: tuple[tuple[Any, str, str], ...] = (
     (rankreg.train.run, "claim", "fingerprint"),
     (rankreg.train.run, "_save", "checkpoints"),
     (rankreg.train.run, "write_finished", "checkpoints"),
-    (Records, "write", "record"),
+    (RecordFolder, "write", "record"),
 )
 Times = dict[str, "np.ndarray[tuple[int], np.dtype[np.float64]]"]  # wall and CPU seconds
 
@@ -81,7 +81,7 @@ def run_times(arm: str, data_dir: Path | None) -> Times:
             stack.enter_context(patch.object(owner, attribute, timed(getattr(owner, attribute), spent, name)))
         start = now()
         outcome = perform(plan, Path(folder) / "run", data_dir)
-        Records(Path(folder) / "records").write(plan, outcome)
+        RecordFolder(Path(folder) / "records").write(plan, outcome)
         spent["total"] = now() - start
     return spent
 
@@ -118,7 +118,7 @@ def random_files(place: Path, layout: Any) -> Iterator[tuple[str, Any]]:
 
 def recorded_seconds() -> list[float]:
     """How long the recorded runs of the table took; of one that was resumed, its training at least."""
-    records = Records(ROOT / "records")
+    records = RecordFolder(ROOT / "records")
     found = [records.read(plan)["seconds"] for plan in plans_of(TABLE, "compact") if records.has(plan)]
     return [max(seconds["total"], seconds["training"]) for seconds in found]
 

@@ -1,6 +1,7 @@
 """Shared oracles and settings."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -36,6 +37,11 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
         return int(left.value.code or 0), out, error
 
     return call
+
+
+def heed_ctrl_c() -> None:
+    """For `preexec_fn`: a process in the background of a script ignores Ctrl-C, and its children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

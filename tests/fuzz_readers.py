@@ -46,7 +46,7 @@ from rankreg.scores import Scores
 from rankreg.train import TrainConfig
 from rankreg.train.folder import read_state, write_state
 from rankreg_bench.grids import plans_of
-from rankreg_bench.records import Records, plan_of
+from rankreg_bench.records import RecordFolder, plan_of
 from tests.bench import handmade
 from tests.datasets.test_cifar import archive_of, small_files
 from tests.estimators.rare_data import cancer
@@ -260,8 +260,8 @@ def readers(home: Path) -> dict[str, Reader]:
     handmade.write(home / "record", plan, **asdict(plan))
 
     def read_record(folder: Path) -> object:
-        record = Records.read_file(folder / f"{plan.name}.json")
-        return plan_of(record), Records(folder).by_part(plan)
+        record = RecordFolder.read_file(folder / f"{plan.name}.json")
+        return plan_of(record), RecordFolder(folder).by_part(plan)
 
     found["record"] = Reader(home / "record", f"{plan.name}.json", read_record, broken_json)
     found["record-npz"] = Reader(home / "record", f"{plan.name}.npz", read_record, repacked_arrays)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rankreg.bundle import load_bundle
+from tests.conftest import heed_ctrl_c
 from tests.own_data import command, run_command, write_table
 
 
@@ -39,7 +40,8 @@ def test_killed_and_started_again_it_ends_with_the_same_scores(tmp_path: Path) -
 def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     data = write_table(tmp_path / "data.csv", rows=2000, positives=200)
     arguments = ("fit", data, "--target", "sick", "--drop", "name", "--epochs", 200, "--out", tmp_path / "out")
-    with subprocess.Popen(command(*arguments), text=True, stderr=subprocess.PIPE) as run:
+    start = command(*arguments)
+    with subprocess.Popen(start, text=True, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c) as run:
         deadline = time.monotonic() + 120
         while not (tmp_path / "out/run/metrics.jsonl").exists() and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -12,6 +12,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
+from tests.conftest import heed_ctrl_c
 from tests.own_data import CommandLine, command, run_command, write_images, write_table
 
 
@@ -29,6 +30,7 @@ def started(*arguments: object) -> "subprocess.Popen[str]":
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=heed_ctrl_c,
     )
 
 

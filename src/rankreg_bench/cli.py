@@ -9,13 +9,13 @@ import typer
 import rankreg.cli
 from rankreg.extension import Terminal, is_stream, look_up, say
 from rankreg_bench import figures
-from rankreg_bench.comparing import Question, compare_pages
-from rankreg_bench.grids import Plan, experiment_of, plans_of
+from rankreg_bench.contrasts import Question, compare_pages
+from rankreg_bench.grids import RunPlan, experiment_of, plans_of
 from rankreg_bench.pages import ENDINGS, Page, print_pages, rendered, write
+from rankreg_bench.queue import Place, run_all
 from rankreg_bench.records import Selection
-from rankreg_bench.running import Place, run_all
-from rankreg_bench.sheets import pages_of
 from rankreg_bench.status import RunDisplay, experiment_table, preset_table, status_lines, status_of, status_table
+from rankreg_bench.tables import pages_of
 
 app = typer.Typer(
     help="Regenerate the paper's tables and figures beside the published numbers: list, run, status, table, figure,"
@@ -83,13 +83,13 @@ def run(
         raise ValueError("--address is a Dask scheduler's: add --on dask, or leave it out")
     if on == "dask" and workers is not None:
         raise ValueError("--workers is for --on loky: a Dask cluster has its own workers")
-    plans: list[Plan] = []
+    plans: list[RunPlan] = []
     for name in names:
         plans += plans_of(name, preset or experiment_of(name).preset, splits=splits, only=only or ())
     _train(plans, records, runs, data_dir, workers=workers, on=on, address=address)
 
 
-def _train(plans: Sequence[Plan], records: Path, runs: Path, data_dir: Path | None = None, **how: Any) -> None:
+def _train(plans: Sequence[RunPlan], records: Path, runs: Path, data_dir: Path | None = None, **how: Any) -> None:
     """Run the plans and show how far they are; exit status 1 if one failed, 130 after Ctrl-C."""
     place = Place(records.absolute(), runs.absolute(), data_dir.absolute() if data_dir else None)
     with RunDisplay(plans, place.records) as display:
@@ -203,7 +203,7 @@ def verify(
     On the same kind of machine, with the same versions, the difference is 0. Another processor gives other scores:
     records of this kind of machine are drawn first.
     """
-    from rankreg_bench.training import draw_records, verify
+    from rankreg_bench.runs import draw_records, verify
 
     files = [Path(record) if Path(record).is_file() else records / f"{record}.json"] if record else []
     if record and not files[0].is_file():

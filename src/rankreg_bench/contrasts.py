@@ -1,270 +1,290 @@
-"""Differences between arms, paired over the splits that both have, and what they allow to say.
+"""Two arms on the same splits: what one adds to the other, for every base loss and over all of them."""
 
-All splits share the test set, and the losses of a split share its training data: losses are averaged within a split
-first, and only splits count as repeats.
-"""
-
-import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.operating import (
-    Estimate,
-    Interval,
-    aucs,
-    detectable,
-    mean_of,
-    p_value,
-    population_draws,
-    still_significant,
+from rankreg.extension import look_up
+from rankreg.operating import Estimate
+from rankreg_bench.arms import ARMS, PRESETS
+from rankreg_bench.differences import (
+    BELOW,
+    CHANCES,
+    Paired,
+    arm_title,
+    difference_rows,
+    measure_title,
+    multiplicity_note,
+    pair,
+    power_note,
+    preset_note,
+    scope,
+    verdict,
 )
-from rankreg_bench.arms import ARMS, PRESETS, TUNED
-from rankreg_bench.estimates import CONFIDENCE, RISK, higher_is_better, measures_of, ranking_arm
-from rankreg_bench.grids import DATA, Experiment
-from rankreg_bench.pages import Entry, Number, Row, limits, plain, short, signed
-from rankreg_bench.records import Cell, Grid
+from rankreg_bench.estimates import difference_intervals
+from rankreg_bench.grids import DATA, LOSSES, RunPlan, TestSet, for_choosing, offers, plan_run, title_of
+from rankreg_bench.pages import Number, Page, Row, TableBlock, TableEntry, limits, plain, signed
+from rankreg_bench.records import TEST_TITLES, Grid, RecordFolder, checked_test, grid_of, read_runs
 
-BETTER = "better of base and ALM"
-OTHERS = ("base", "alm")
-ROUNDING = 0.0021  # measures have three decimals: equal differences may seem to be so much apart
-QUANTILE = 1.96
-BELOW = "; below: verdict; smallest detectable difference"
-CHANCES = (
-    "Intervals over test samples ignore the randomness of training. Intervals over splits ignore the randomness of"
-    " the test samples, which all splits share."
+SHARED = "Rows share images: the ratios and noise levels of one data set use the same images and are no repeats."
+KEPT = "epoch kept"
+LAST_KEPT = (
+    "The last epoch of each network is kept, whatever its validation results: the other pages show that one."
+)
+BEST_KEPT = (
+    "The epoch with the {} is kept: the other pages show that one. Without a validation part, only the last epoch"
+    " would be available."
+)
+FLATTERS = (
+    "Validation samples choose the epoch, so the row of the kept epoch flatters both arms; all splits share them."
 )
 
 
 @dataclass(frozen=True)
-class Paired:
-    """One arm less another on the same splits, averaged over losses: by measure one difference per split."""
+class Question:
+    """Which two arms, on which data sets and losses; none named: all that both arms have records of."""
 
     first: str
     second: str
-    losses: tuple[str, ...]
-    splits: tuple[int, ...]
-    values: Mapping[str, tuple[float, ...]]
+    preset: str
+    folder: Path
+    data: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
+    splits: int | None = None
+
+    def __post_init__(self) -> None:
+        look_up(PRESETS, self.preset, "preset")
+        for arm in (self.first, self.second):
+            look_up(ARMS, arm, "arm")
+        for name in self.data:
+            look_up(DATA, name, "data set")
+        for name in self.losses:
+            look_up(dict.fromkeys((*LOSSES, "ce")), name, "loss")
+        if self.first == self.second:
+            raise ValueError(f"both arms are {self.first!r}: name two, such as rankreg buffer")
+
+    def tests(self, test: str | None) -> Sequence[TestSet]:
+        """The named test set; by default both. Arms that settings are chosen among: the tuning pool only."""
+        chosen = for_choosing(self.first) or for_choosing(self.second)
+        if test is None:
+            return ("tuning",) if chosen else ("official", "extended")
+        return [checked_test(test, f"the comparison of {self.first} and {self.second}", chosen)]
+
+    def plans(self) -> list[RunPlan]:
+        """The recorded runs of both arms."""
+        records, found = RecordFolder(self.folder), []
+        for data in self.data or DATA:
+            if not offers(self.preset, data):
+                continue
+            losses = self.losses or (("ce",) if DATA[data].several_classes else LOSSES)
+            for split in range(self._recorded_splits(data)):
+                for loss in losses:
+                    both = [plan_run(self.preset, data, loss, arm, split) for arm in (self.first, self.second)]
+                    found += [plan for plan in both if records.has(plan)]
+        return found
+
+    def _recorded_splits(self, data: str) -> int:
+        """One more than the highest split in a record's name, at most as many as wanted."""
+        names = [path.stem.rsplit("-", 2)[-2] for path in (self.folder / self.preset / data).glob("*-*-*.json")]
+        there = max((int(name) + 1 for name in names if name.isdigit()), default=0)
+        return there if self.splits is None else min(there, self.splits)
+
+
+def compare_pages(question: Question, test: str | None = None, *, brief: bool = False) -> list[Page]:
+    """For each test set an overview of several data sets, then each on its own; last, the validation curves.
+
+    brief: the overviews alone.
+    """
+    plans = question.plans()
+    runs, tests = read_runs(plans, question.folder), question.tests(test)
+    grids = [grid for one in tests if runs and (grid := grid_of(plans, runs, one)) is not None]
+    sheets = [Contrast(question, grid, data) for grid in grids for data in grid.names(0)]
+    shown = [sheet for sheet in sheets if sheet.pairs]
+    if not shown:
+        raise ValueError(
+            f"no split is recorded for both {question.first} and {question.second} with preset {question.preset} in"
+            f" {question.folder}: `rankreg bench status --records {shlex.quote(str(question.folder))}` shows what"
+            " is there and what is left to run"
+        )
+    by_test = [list(group) for _, group in groupby(shown, lambda sheet: sheet.grid.test)]
+    if brief:
+        return [_overview(group, [number for sheet in group for number in sheet.numbers()]) for group in by_test]
+    pages = []
+    for group in by_test:
+        pages += [_overview(group)] if len(group) > 1 else []
+        pages += [sheet.page() for sheet in group]
+    for data in dict.fromkeys(sheet.data for sheet in sheets):
+        pages += curves_page(plans, RecordFolder(question.folder), data, (question.first, question.second))
+    return pages
+
+
+class Contrast:
+    """Two arms on one data set and one test set.
+
+    pairs: by loss, where both arms share a split; pooled: all losses, averaged within each split, None for a single
+    loss or without a split that all have; shown: all of these by their label.
+    """
+
+    def __init__(self, question: Question, grid: Grid, data: str) -> None:
+        self.question, self.grid, self.data = question, grid, data
+        arms = (question.first, question.second)
+        found = {loss: pair(grid, data, [loss], *arms) for loss in grid.names(1)}
+        self.pairs = {loss: paired for loss, paired in found.items() if paired is not None}
+        self.pooled = pair(grid, data, list(self.pairs), *arms) if len(self.pairs) > 1 else None
+        self.shown = {loss.upper(): paired for loss, paired in self.pairs.items()}
+        self.shown |= {} if self.pooled is None else {"all losses": self.pooled}
+        self.head = ("", *map(measure_title, grid.measures(data)), "splits")
 
     @property
-    def title(self) -> str:
-        """One arm less another."""
-        return f"{arm_title(self.first)} − {arm_title(self.second)}"
+    def main(self) -> Paired:
+        """All losses where they share enough splits for an interval, otherwise the loss with the most splits."""
+        longest = max(self.pairs.values(), key=lambda paired: len(paired.splits))
+        enough = min(2, len(longest.splits))
+        return self.pooled if self.pooled is not None and len(self.pooled.splits) >= enough else longest
 
-    def estimate(self, measure: str) -> Estimate:
-        """The mean difference and Student's interval."""
-        return mean_of(self.values[measure])
+    def page(self) -> Page:
+        """All blocks, notes and numbers."""
+        blocks = [self.differences()]
+        blocks += [] if DATA[self.data].several_classes else [self.ensembles()]
+        preset = self.question.preset
+        heading = f"{self.main.title}: {title_of(self.data, preset)}, {self.grid.title(self.data)}, preset {preset}"
+        return Page(heading, (*blocks, *self.by_split()), tuple(self.notes()), tuple(self.numbers()))
 
-    def detectable(self, measure: str) -> float | None:
-        """The smallest true difference that would be found in four of five such experiments."""
-        return detectable(self.values[measure])
-
-    def p_value(self, measure: str) -> float | None:
-        """Student's, two-sided; None if all splits have the same difference, and it is not 0."""
-        values = self.values[measure]
-        return None if np.ptp(values) == 0 and values[0] != 0 else p_value(values)
-
-    def gain(self, measure: str) -> Estimate:
-        """The difference as a gain: positive means better."""
-        found = self.estimate(measure)
-        if higher_is_better(measure):
-            return found
-        low, high = (None if end is None else -end for end in (found.high, found.low))
-        return Estimate(-found.mean, low, high)
-
-    def numbers(self, experiment: str, test: str, data: str, losses: Sequence[str]) -> Iterator[Number]:
-        """For the CSV file: mean difference, what could have been detected, p-value."""
-        arm, loss = f"{self.first} minus {self.second}", pooled_name(self.losses, losses)
-        for measure in self.values:
-            number = Number(experiment, data, test, loss, arm, measure, "", 0.0, splits=len(self.splits))
-            yield number.with_bounds("difference", self.estimate(measure))
-            for kind, value in (("detectable", self.detectable(measure)), ("p-value", self.p_value(measure))):
-                if value is not None:
-                    yield replace(number, kind=kind, value=value)
-
-
-def pooled_name(used: Sequence[str], losses: Sequence[str]) -> str:
-    """The losses that a number is the mean of: "all" of several, or their names."""
-    return "all" if len(used) == len(losses) > 1 else " ".join(used)
-
-
-def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) -> Paired | None:
-    """The first arm less the second, an arm or `BETTER`, on the splits that every loss has in both.
-
-    Losses without any such split are left out. The better of base and ALM is chosen for each loss and measure, by
-    its mean over the same splits.
-    """
-    arms = (first, *(OTHERS if second == BETTER else (second,)))
-    used, splits = grid.shared(data, losses, arms)
-    if not splits:
-        return None
-    values = {}
-    for measure in grid.measures(data):
-        best = max if higher_is_better(measure) else min
+    def differences(self) -> TableBlock:
+        """A row for every loss, and one over all."""
         rows = []
-        for loss in used:
-            cells = [grid.cells[data, loss, arm] for arm in arms]
-            ours, *others = ([cell.singles[split][measure] for split in splits] for cell in cells)
-            rows.append(np.subtract(ours, best(others, key=np.mean)))
-        found = np.mean(rows, axis=0)
-        if np.ptp(found) <= ROUNDING:
-            found[:] = found[0]
-        values[measure] = tuple(float(value) for value in found)
-    return Paired(first, second, used, splits, values)
+        for label, paired in self.shown.items():
+            first, second = difference_rows(
+                paired, list(self.pairs) if paired is self.pooled else paired.losses, label
+            )
+            rows += [replace(first, rule=paired is self.pooled), second]
+        title = f"{self.main.title} of single networks (Student's 95 % interval over splits){BELOW}"
+        return TableBlock(title, self.head, tuple(rows))
+
+    def ensembles(self) -> TableBlock:
+        """The same of ensembles of the splits that both arms have, over test samples."""
+        rows = []
+        for loss, paired in self.pairs.items():
+            cells = (self.grid.cells[self.data, loss, arm] for arm in (paired.first, paired.second))
+            first, second = (cell.on(paired.splits).mean for cell in cells)
+            found = difference_intervals(DATA[self.data], first, second).values()
+            estimates = [Estimate(one.estimate, one.low, one.high) for one in found]
+            entries = [TableEntry(signed(one.mean), limits(one)) for one in estimates]
+            rows.append(Row(loss.upper(), (*entries, TableEntry(str(len(paired.splits))))))
+        title = "Ensembles of these splits (paired 95 % interval over test samples)"
+        return TableBlock(title, self.head, tuple(rows))
+
+    def by_split(self) -> Iterator[TableBlock]:
+        """Every single difference."""
+        splits = sorted({split for paired in self.pairs.values() for split in paired.splits})
+        for measure in self.grid.measures(self.data):
+            rows = []
+            for label, paired in self.shown.items():
+                values = dict(zip(paired.splits, paired.values[measure], strict=True))
+                entries = tuple(TableEntry(signed(values[s]) if s in values else "–") for s in splits)
+                rows.append(Row(label, entries, rule=paired is self.pooled))
+            head = ("", *(f"split {split}" for split in splits))
+            yield TableBlock(f"{measure_title(measure)}, split by split", head, tuple(rows))
+
+    def notes(self) -> Iterator[str]:
+        """The answer in words, what could be detected, how many comparisons there are."""
+        main, parts = self.main, []
+        for measure in main.values:
+            found = main.estimate(measure)
+            parts.append(f"{measure_title(measure)} {signed(found.mean)} {limits(found)}: {verdict(found)}")
+        yield f"{main.title}, {scope(main, main.losses)}: {'; '.join(parts)}."
+        yield power_note(main, main.losses)
+        yield from multiplicity_note(list(self.shown.values()))
+        if self.pooled is not None:
+            yield "All losses: averaged within each split first, since losses share a split's training data."
+        yield CHANCES
+        yield preset_note(self.question.preset)
+
+    def numbers(self) -> Iterator[Number]:
+        """For the CSV file: every loss and all of them together."""
+        for paired in self.shown.values():
+            losses = list(self.pairs) if paired is self.pooled else paired.losses
+            yield from paired.numbers("compare", self.grid.test, self.data, losses)
 
 
-def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str, str]]:
-    """Which arm is compared with which, as far as these arms are there.
-
-    Main tables: ranking term against buffer, base loss and the better of base and ALM; buffer against base loss.
-    Elsewhere: another budget against the method's own; every arm against the base loss; every ranking arm also
-    against its control. Without base loss and buffer: against the published choice.
-    """
-    if experiment.layout in ("main", "noise"):
-        ours = ranking_arm(experiment)
-        wanted = [(ours, "buffer"), (ours, BETTER), (ours, "base"), ("buffer", "base")]
-        wanted = [both for both in wanted if experiment.layout == "main" or BETTER not in both]
-        return [(a, b) for a, b in wanted if {a, *(OTHERS if b == BETTER else (b,))} <= set(arms)]
-    found: list[tuple[str, str]] = []
-    published = "rankreg" if "rankreg" in arms else arms[0]
-    base = "base-last" if "base-last" in arms else "base"
-    for arm in arms:
-        own = [other for other in arms if arm in TUNED and arm.startswith(f"{other}-")]
-        control = [_control_of(arm, arms)] if ARMS[arm].ranks else []
-        against = own[:1] or ([*control, base] if {base, "buffer"} & set(arms) else [published])
-        found += [(arm, other) for other in against if other in arms and other != arm]
-    return found
-
-
-def _control_of(arm: str, arms: Sequence[str]) -> str:
-    """The same arm without the ranking term: the one it names, or the one with its buffer, or the usual buffer."""
-    ours = ARMS[arm]
-    if ours.control is not None:
-        return ours.control
-    wanted = {**ours.config, "method": {"name": "buffer", "buffer": ours.config["method"]["buffer"]}}
-    return next((other for other in arms if ARMS[other].config == wanted), "buffer")
+def _overview(sheets: Sequence[Contrast], numbers: Sequence[Number] = ()) -> Page:
+    """One row for each data set; several classes are measured otherwise and have a table of their own."""
+    preset, title = sheets[0].question.preset, sheets[0].main.title
+    blocks, shown = [], []
+    for several in (False, True):
+        kind = {sheet.data: sheet.main for sheet in sheets if DATA[sheet.data].several_classes == several}
+        every = [paired.values for paired in kind.values()]
+        common = [measure for measure in every[0] if all(measure in one for one in every)] if every else []
+        rows: list[Row] = []
+        for data, whole in kind.items():
+            paired = replace(whole, values={measure: whole.values[measure] for measure in common})
+            first, second = difference_rows(paired, paired.losses, title_of(data, preset))
+            used = f"{len(paired.losses)} losses" if len(paired.losses) > 1 else paired.losses[0].upper()
+            rows += [replace(first, entries=(*first.entries, TableEntry(used)))]
+            rows += [replace(second, entries=(*second.entries, TableEntry("")))]
+            shown.append(paired)
+        if kind:
+            head = ("", *map(measure_title, common), "splits", "base loss")
+            heading = f"{title} of single networks (Student's 95 % interval over splits){BELOW}"
+            blocks.append(TableBlock(heading, head, tuple(rows)))
+    several_sets = len(sheets) > 1
+    names = f"{len(sheets)} data sets" if several_sets else title_of(sheets[0].data, preset)
+    notes = [*multiplicity_note(shown), *[SHARED] * several_sets, CHANCES, preset_note(preset)]
+    heading = f"{title}: {names}, {TEST_TITLES[sheets[0].grid.test]}, preset {preset}"
+    return Page(heading, tuple(blocks), tuple(notes), tuple(numbers))
 
 
-def ensemble_gains(
-    grid: Grid, data: str, losses: Sequence[str], ours: str, others: Sequence[str]
-) -> dict[str, Interval]:
-    """By measure, the mean over losses of how much the ensemble of an arm beats the best of the others.
-
-    Two classes only. From the splits that all arms have with every loss (`grid.shared`); empty without any. The
-    interval: DeLong's for the AUC; for an FPR, quantiles of `measure_draws`: all ensembles meet the same drawn
-    populations, so that what they share cancels out. The best of the others is the best in the real test set.
-    """
-    used, splits = grid.shared(data, losses, (ours, *others))
-    rows = [[grid.cells[data, loss, arm].on(splits) for arm in (ours, *others)] for loss in used] if splits else []
-    found = {}
-    for measure in grid.measures(data) if rows else ():
-        up = higher_is_better(measure)
-        best, sign = (max, 1) if up else (min, -1)
-        pairs = [(first, best(rest, key=lambda cell: cell.ensemble[measure].estimate)) for first, *rest in rows]
-        gaps = [a.ensemble[measure].estimate - b.ensemble[measure].estimate for a, b in pairs]
-        value = sign * float(np.mean(gaps))
-        low, high = _auc_limits(pairs, value) if up else _fpr_limits(pairs, measure)
-        found[measure] = Interval(value, low, high, CONFIDENCE)
-    return found
-
-
-def _auc_limits(pairs: Sequence[tuple[Cell, Cell]], value: float) -> tuple[float, float]:
-    """By the standard error of the mean difference, in percent."""
-    cells = [cell for both in pairs for cell in both]
-    covariance = aucs(cells[0].mean.labels == 1, [cell.mean.values for cell in cells]).covariance
-    contrast = np.tile([1.0, -1.0], len(pairs)) / len(pairs)
-    reach = QUANTILE * 100 * math.sqrt(max(0.0, float(contrast @ covariance @ contrast)))
-    return value - reach, value + reach
-
-
-def _fpr_limits(pairs: Sequence[tuple[Cell, Cell]], measure: str) -> tuple[float, float]:
-    drawn = [measure_draws(rival)[measure] - measure_draws(ours)[measure] for ours, rival in pairs]
-    low, high = np.quantile(np.mean(drawn, axis=0), [RISK, 1 - RISK])
-    return float(low), float(high)
-
-
-@lru_cache(maxsize=256)
-def measure_draws(cell: Cell) -> dict[str, NDArray[np.float64]]:
-    """The measures of the ensemble, in percent, in drawn populations, which cells with the same samples share."""
-    rates, area = population_draws(cell.mean.labels, cell.mean.values, DATA[cell.data].tprs)
-    return dict(zip(measures_of(DATA[cell.data]), 100 * np.column_stack([rates, area]).T, strict=True))
-
-
-def measure_title(measure: str) -> str:
-    """As the head of a column: FPR@98, AUC, error@80."""
-    return measure.upper() if measure.startswith(("fpr", "auc")) else measure.removesuffix("tpr")
-
-
-def arm_title(arm: str) -> str:
-    """Inside a sentence."""
-    names = {"base": "base", BETTER: "base/ALM"}
-    return names[arm] if arm in names else ARMS[arm].title.removeprefix("+ ")
-
-
-def verdict(estimate: Estimate) -> str:
-    """What the interval allows to say."""
-    if estimate.reach is None:
-        return "no interval"
-    if estimate.reach < 1e-9:  # a few splits that agree to the digit are no certainty
-        return "no spread" if estimate.mean else "identical"
-    if not estimate.excludes_zero:
-        return "not told apart"
-    return "lower" if estimate.mean < 0 else "higher"
-
-
-def difference_rows(paired: Paired, losses: Sequence[str], label: str | None = None) -> list[Row]:
-    """The differences of a contrast; below, verdict and smallest detectable difference."""
-    found = {measure: paired.estimate(measure) for measure in paired.values}
-    values = [Entry(signed(one.mean), limits(one)) for one in found.values()]
-    verdicts = []
-    for measure, one in found.items():
-        smallest = paired.detectable(measure)
-        verdicts.append(Entry(verdict(one) + ("" if smallest is None else f"; {short(smallest, smallest)}")))
-    kept = f"{len(paired.losses)} of {len(losses)} losses" if len(paired.losses) < len(losses) else ""
-    return [
-        Row(label or paired.title, (*values, Entry(str(len(paired.splits))))),
-        Row("", (*verdicts, Entry(kept)), part=True),
-    ]
-
-
-def scope(paired: Paired, losses: Sequence[str]) -> str:
-    """How many splits and losses a difference rests on."""
-    splits = f"{len(paired.splits)} split" + "s" * (len(paired.splits) != 1)
-    if len(losses) == 1:
-        return splits
-    kept = len(paired.losses)
-    return f"{splits}, {kept} losses" if kept == len(losses) else f"{splits}, {kept} of {len(losses)} losses"
-
-
-def power_note(paired: Paired, losses: Sequence[str]) -> str:
-    """Which difference could have been detected."""
-    if len(paired.splits) < 2:
-        return f"{paired.title}: one split gives no interval; more splits are needed."
-    found = {measure: paired.detectable(measure) for measure in paired.values}
-    parts = [f"{plain(value)} in {measure_title(m)}" for m, value in found.items() if value is not None]
-    if not parts:
-        return f"{paired.title}: the differences do not vary over splits, so detectable differences are unknown."
-    return (
-        f"Detectable with 80 % power at the 5 % level, from {scope(paired, losses)}: a true {paired.title} of"
-        f" {', '.join(parts)} points. Smaller differences would mostly be missed."
-    )
-
-
-def multiplicity_note(pairs: Sequence[Paired]) -> list[str]:
-    """How many differences are shown, and how many would stand out by chance; none for a single difference."""
-    values = [p for one in pairs for m in one.values if (p := one.p_value(m)) is not None]
-    if len(values) < 2:
+def curves_page(plans: Sequence[RunPlan], records: RecordFolder, data: str, arms: tuple[str, str]) -> list[Page]:
+    """A page: validation AUC of both arms after every epoch, and the difference; none for unequal lengths."""
+    first, second = (_curves(plans, records, data, arm) for arm in arms)
+    both = [key for key in first if key in second and len(first[key]) == len(second[key])]
+    losses = tuple(dict.fromkeys(loss for loss, _ in both))
+    shared = set.intersection(*({split for of, split in both if of == loss} for loss in losses)) if both else set()
+    if not shared or len({len(first[key]) for key in both}) > 1:
         return []
-    return [
-        f"{len(values)} differences are shown. If none were real, about {0.05 * len(values):.1f} would be told"
-        f" apart by chance. Told apart: {sum(value < 0.05 for value in values)}; after Holm's correction:"
-        f" {still_significant(values)}."
+    splits = tuple(sorted(shared))
+    means = [
+        np.array([np.mean([curves[loss, split] for loss in losses], axis=0) for split in splits])
+        for curves in (first, second)
     ]
+    paired = Paired(*arms, losses, splits, _by_epoch(np.round(means[0] - means[1], 6)))  # equal ones stay equal
+    levels = [_by_epoch(mean) for mean in means]
+    rows = []
+    for name in paired.values:
+        found = paired.estimate(name)
+        before = [TableEntry(plain(float(np.mean(level[name])))) for level in levels]
+        entries = (*before, TableEntry(signed(found.mean), limits(found)), TableEntry(verdict(found)))
+        rows.append(Row(name, entries, rule=name == KEPT))
+    notes = [LAST_KEPT]
+    if any(ARMS[arm].config.get("selection") != "last" for arm in arms):
+        several = DATA[data].several_classes
+        kept = "lowest validation error of the other classes" if several else "highest validation AUC"
+        notes = [BEST_KEPT.format(kept), FLATTERS]
+    what = f"{title_of(data, plans[0].preset)}, validation AUC epoch by epoch, {scope(paired, losses)}"
+    head = ("", *map(arm_title, arms), paired.title, "")
+    block = TableBlock(f"{paired.title} (Student's 95 % interval over splits)", head, tuple(rows))
+    numbers = paired.numbers("compare", "validation", data, losses)
+    return [Page(f"{paired.title}: {what}", (block,), (*notes, *multiplicity_note([paired])), tuple(numbers))]
 
 
-def preset_note(preset: str) -> str:
-    """How large the networks were, since the paper's were larger."""
-    return f"Preset {preset}: {PRESETS[preset].title}. Published: full width, 100 epochs, ensembles of 10 splits."
+def _curves(
+    plans: Sequence[RunPlan], records: RecordFolder, data: str, arm: str
+) -> dict[tuple[str, int], NDArray[np.float64]]:
+    """By loss and split, in percent: the value of every epoch, then that of the epoch that was kept."""
+    found = {}
+    for plan in plans:
+        record = records.read(plan) if (plan.data, plan.arm) == (data, arm) else {}
+        if values := record.get("validation_auc"):
+            found[plan.loss, plan.split] = 100 * np.array([*values, values[record["best_epoch"]]])
+    return found
+
+
+def _by_epoch(values: NDArray[np.float64]) -> Mapping[str, tuple[float, ...]]:
+    """One value per split for every epoch and the one kept, from (splits, epochs + 1)."""
+    names = [*(f"epoch {epoch + 1}" for epoch in range(values.shape[1] - 1)), KEPT]
+    return {name: tuple(map(float, column)) for name, column in zip(names, values.T, strict=True)}

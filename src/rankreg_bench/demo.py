@@ -12,7 +12,7 @@ from rankreg_bench.arms import ARMS
 from rankreg_bench.grids import DATA
 from rankreg_bench.pages import Page, print_pages
 from rankreg_bench.records import Grid, Selection
-from rankreg_bench.sheets import Sheet
+from rankreg_bench.tables import Sheet
 
 NOTES = (
     "Lower FPR is better, higher AUC is better; base loss: BCE; RankReg: as published.",

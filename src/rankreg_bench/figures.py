@@ -21,9 +21,9 @@ from rankreg.metrics import roc
 from rankreg.operating import Estimate, mean_of
 from rankreg_bench.arms import ARMS
 from rankreg_bench.estimates import measures_of, published_values
-from rankreg_bench.grids import DATA, LOSSES, Plan, experiment_of, noise_of, plan_run, title_of
+from rankreg_bench.grids import DATA, LOSSES, RunPlan, experiment_of, noise_of, plan_run, title_of
 from rankreg_bench.pages import write
-from rankreg_bench.records import Grid, Key, Records, Selection, grid_of, read_runs
+from rankreg_bench.records import Grid, Key, RecordFolder, Selection, grid_of, read_runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,12 +70,12 @@ Line = tuple[str, int, Mapping[float, Mark]]  # label, index of COLORS, marks by
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class FigureSource:
     """What is drawn: the recorded runs of an experiment, on one test set."""
 
     selection: Selection
     grid: Grid
-    plans: Sequence[Plan]
+    plans: Sequence[RunPlan]
 
     def names(self, place: int) -> list[str]:
         """The recorded data sets (0), losses (1) or arms (2), in the order of the experiment."""
@@ -125,7 +125,7 @@ def choose(
     splits: int | None = None,
     only: Sequence[str] = (),
     loss: str | None = None,
-) -> Chosen:
+) -> FigureSource:
     """The recorded runs of an experiment; ValueError without any.
 
     preset: by default the experiment's. test: by default the first that the experiment is judged on. loss: for ROC
@@ -148,10 +148,10 @@ def choose(
     grid = grid_of(plans, runs, place)
     if grid is None:
         raise ValueError(f"no recorded run of {what}, was scored on the {place} test set: use another")
-    return Chosen(selection, grid, plans)
+    return FigureSource(selection, grid, plans)
 
 
-def write_figure(chosen: Chosen, path: Path) -> None:
+def write_figure(chosen: FigureSource, path: Path) -> None:
     """Draw the figure of the experiment into a PNG, SVG or PDF file: the same bytes for the same numbers."""
     check_path(path)
     with look():
@@ -186,7 +186,7 @@ def save(figure: "Figure", path: Path) -> None:
     write(path, content.getvalue())
 
 
-def figure_of(chosen: Chosen) -> "Figure":
+def figure_of(chosen: FigureSource) -> "Figure":
     """The figure that fits the experiment: curves, lines where a number is varied, dots otherwise."""
     experiment = chosen.selection.experiment
     if chosen.selection.name == "roc":
@@ -200,7 +200,7 @@ def figure_of(chosen: Chosen) -> "Figure":
     return _by_arm(chosen)
 
 
-def _roc(chosen: Chosen) -> "Figure":
+def _roc(chosen: FigureSource) -> "Figure":
     """Above the whole curves, below their upper fifth, where misses are rare; bold: ensembles, thin: splits."""
     colors, data_sets = chosen.colors(), chosen.names(0)
     caption = (
@@ -233,7 +233,7 @@ def _roc(chosen: Chosen) -> "Figure":
     return figure
 
 
-def _learning(chosen: Chosen) -> "Figure":
+def _learning(chosen: FigureSource) -> "Figure":
     """AUC and FPR at 95 % TPR by epoch, for every arm with its band over splits.
 
     Epochs of arms with a buffer have twice the samples, so the axis counts epochs of the base loss.
@@ -264,9 +264,9 @@ def _learning(chosen: Chosen) -> "Figure":
     return figure
 
 
-def _curve(chosen: Chosen, data: str, arm: str, measure: str) -> dict[float, Mark]:
+def _curve(chosen: FigureSource, data: str, arm: str, measure: str) -> dict[float, Mark]:
     """The measure after every epoch, over the splits whose records hold curves."""
-    found, records, step = [], Records(chosen.selection.folder), 1.0
+    found, records, step = [], RecordFolder(chosen.selection.folder), 1.0
     for plan in chosen.plans:
         if (plan.data, plan.arm) == (data, arm) and records.has(plan):
             record = records.read(plan)
@@ -277,7 +277,7 @@ def _curve(chosen: Chosen, data: str, arm: str, measure: str) -> dict[float, Mar
     return {step * (k + 1): Mark(mean_of([values[k] for values in found])) for k in range(shared)}
 
 
-def _over_noise(chosen: Chosen) -> "Figure":
+def _over_noise(chosen: FigureSource) -> "Figure":
     """A chart for each FPR, a line for each arm."""
     loss, data_sets, panels = chosen.names(1)[0], chosen.grid.names(0), {}
     for measure in measures_of(DATA[data_sets[0]])[:-1]:
@@ -288,7 +288,7 @@ def _over_noise(chosen: Chosen) -> "Figure":
     return _lines(chosen, panels, "flipped share of training labels (%)")
 
 
-def _over_sizes(chosen: Chosen) -> "Figure":
+def _over_sizes(chosen: FigureSource) -> "Figure":
     """A chart for each data set, a line for each FPR."""
     loss, arms, panels = chosen.names(1)[0], chosen.grid.names(2), {}
     sizes = {arm: float(row) for arm, row in chosen.selection.experiment.arms.items() if row is not None}
@@ -300,7 +300,7 @@ def _over_sizes(chosen: Chosen) -> "Figure":
     return _lines(chosen, panels, "size")
 
 
-def _lines(chosen: Chosen, panels: Mapping[str, Sequence[Line]], across: str) -> "Figure":
+def _lines(chosen: FigureSource, panels: Mapping[str, Sequence[Line]], across: str) -> "Figure":
     """Means over the splits as lines in the band of their interval, ensembles as marks, published values dashed."""
     caption = chosen.caption("dashed")
     figure, axes = _canvas(chosen, caption, columns=len(panels), width=3.2, height=3.2, sharey=True)
@@ -334,7 +334,7 @@ def _line(chart: Any, number: int, marks: Mapping[float, Mark]) -> None:
         chart.plot(*zip(*known, strict=True), color=color, linewidth=1.1, linestyle=DASHES, zorder=2)
 
 
-def _by_arm(chosen: Chosen) -> "Figure":
+def _by_arm(chosen: FigureSource) -> "Figure":
     """Rows are losses with a colour for each arm; with one loss, arms, by the paper's names if it has all.
 
     Solid: the mean over the splits with its interval; hollow: their ensemble; a bar: the published value.
@@ -381,7 +381,7 @@ def _colors(names: Sequence[str], own: Mapping[str, int]) -> dict[str, int]:
 
 
 def _canvas(
-    chosen: Chosen, caption: str, *, columns: int, width: float, height: float, rows: int = 1, **shared: Any
+    chosen: FigureSource, caption: str, *, columns: int, width: float, height: float, rows: int = 1, **shared: Any
 ) -> "tuple[Figure, NDArray[Any]]":
     """Charts in rows and columns, with the title above and the caption below them."""
     from matplotlib.figure import Figure

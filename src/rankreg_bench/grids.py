@@ -278,7 +278,7 @@ ALM_DEFAULT = (1e-5, 0.25)  # μ and δ where none were published
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """One run: where it stands in the grid, and all that decides its outcome.
 
     loader, settings: the data set; config: the `TrainConfig`, as JSON. The hash is of these three.
@@ -332,7 +332,7 @@ def experiment_of(name: str) -> Experiment:
     return look_up(EXPERIMENTS, name, "experiment")
 
 
-def plans_of(name: str, preset: str, *, splits: int | None = None, only: Sequence[str] = ()) -> list[Plan]:
+def plans_of(name: str, preset: str, *, splits: int | None = None, only: Sequence[str] = ()) -> list[RunPlan]:
     """All runs of an experiment, split by split, so that whatever is finished compares like with like.
 
     only: names of data sets, losses or arms; of each kind that is named, the others are left out. Data sets that
@@ -364,12 +364,12 @@ def noise_of(data: str) -> float:
     return float(DATA[data].settings.get("noise", 0.0))
 
 
-def unique(plans: Iterable[Plan]) -> list[Plan]:
+def unique(plans: Iterable[RunPlan]) -> list[RunPlan]:
     """Each run once: experiments share them."""
     return list({plan.name: plan for plan in plans}.values())
 
 
-def plan_run(preset: str, data: str, loss: str, arm: str, split: int) -> Plan:
+def plan_run(preset: str, data: str, loss: str, arm: str, split: int) -> RunPlan:
     """A single run; later choices go before earlier ones: preset, method, loss, arm."""
     source, chosen = DATA[data], ARMS[arm]
     family = PRESETS[preset].families[source.family]
@@ -387,4 +387,4 @@ def plan_run(preset: str, data: str, loss: str, arm: str, split: int) -> Plan:
     if config["method"]["name"] == "alm":
         mu, delta = ALM_SETTINGS.get(source.published, {}).get(loss, ALM_DEFAULT)
         config["method"] = {"name": "alm", "mu": mu, "delta": delta, "rho": 2.0}
-    return Plan(preset, data, loss, arm, split, family.loader, {**settings, family.split_is: split}, config)
+    return RunPlan(preset, data, loss, arm, split, family.loader, {**settings, family.split_is: split}, config)

@@ -38,7 +38,7 @@ LATEX = {
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableEntry:
     """A cell of a table: a value, underlined if it is the best, and what follows it."""
 
     value: str
@@ -51,13 +51,13 @@ class Row:
     """A row of a table; rule: draw a line above it; part: it belongs to the row above."""
 
     label: str
-    entries: tuple[Entry, ...]
+    entries: tuple[TableEntry, ...]
     rule: bool = False
     part: bool = False
 
 
 @dataclass(frozen=True)
-class Block:
+class TableBlock:
     """A table with a title and the names of its columns."""
 
     title: str
@@ -93,7 +93,7 @@ class Page:
     """Tables under one title, with notes."""
 
     title: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[TableBlock, ...]
     notes: tuple[str, ...] = ()
     numbers: tuple[Number, ...] = field(default=(), repr=False)
 
@@ -174,7 +174,7 @@ def _print_wrapped(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style), width=min(console.width, WIDTH))
 
 
-def _rich_table(block: Block, *, plain: bool, narrow: bool) -> Table:
+def _rich_table(block: TableBlock, *, plain: bool, narrow: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for place, name in enumerate(block.head):
         if place:

@@ -24,7 +24,7 @@ from rankreg.operating import Interval
 from rankreg.scores import Scores, joined
 from rankreg_bench.arms import ARMS
 from rankreg_bench.estimates import intervals_of, measured, measures_of
-from rankreg_bench.grids import DATA, Experiment, Plan, TestSet, experiment_of, plans_of, stands_in, title_of
+from rankreg_bench.grids import DATA, Experiment, RunPlan, TestSet, experiment_of, plans_of, stands_in, title_of
 
 FORMAT = 1
 
@@ -38,16 +38,16 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Records:
+class RecordFolder:
     """The records' folder."""
 
     folder: Path
 
-    def has(self, plan: Plan) -> bool:
+    def has(self, plan: RunPlan) -> bool:
         """Whether the run is finished."""
         return self._path(plan, ".json").exists()
 
-    def write(self, plan: Plan, outcome: Outcome) -> None:
+    def write(self, plan: RunPlan, outcome: Outcome) -> None:
         """Write scores, then the record, each whole: a run without a record is unfinished."""
         arrays: dict[str, NDArray[Any]] = {}
         for part, scores in outcome.scores.items():
@@ -62,11 +62,11 @@ class Records:
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
         _write(self._path(plan, ".json"), text.encode())
 
-    def read(self, plan: Plan) -> dict[str, Any]:
+    def read(self, plan: RunPlan) -> dict[str, Any]:
         """The record of a finished run."""
         return self.read_file(self._path(plan, ".json"))
 
-    def by_part(self, plan: Plan) -> dict[str, Scores]:
+    def by_part(self, plan: RunPlan) -> dict[str, Scores]:
         """All scores of a run."""
         record, path, digest = self._path(plan, ".json"), self._path(plan, ".npz"), self.read(plan).get("samples")
         if not isinstance(digest, str):
@@ -92,17 +92,17 @@ class Records:
             raise ValueError(f"{path} has format {record.get('format')!r}, this version reads {FORMAT}")
         return dict(record)
 
-    def _path(self, plan: Plan, suffix: str) -> Path:
+    def _path(self, plan: RunPlan, suffix: str) -> Path:
         return self.folder / (plan.name + suffix)
 
 
-def plan_of(record: Mapping[str, Any]) -> Plan:
+def plan_of(record: Mapping[str, Any]) -> RunPlan:
     """The plan that a record was made from."""
     names = ("preset", "data", "loss", "arm", "split", "loader", "settings", "config")
     lacking = [name for name in names if name not in record]
     if lacking:
         raise ValueError(f"the record lacks {', '.join(lacking)}")
-    return Plan(**{name: record[name] for name in names})
+    return RunPlan(**{name: record[name] for name in names})
 
 
 def compact(values: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -236,13 +236,13 @@ class Grid:
         return title if counts is None else f"{title}: {counts[0]:,} {kinds[0]}, {counts[1]:,} {kinds[1]}"
 
 
-def read_runs(plans: Iterable[Plan], folder: Path) -> dict[str, dict[str, Scores]]:
+def read_runs(plans: Iterable[RunPlan], folder: Path) -> dict[str, dict[str, Scores]]:
     """All scores of the runs that are recorded, by name."""
-    records = Records(folder)
+    records = RecordFolder(folder)
     return {plan.name: records.by_part(plan) for plan in plans if records.has(plan)}
 
 
-def grid_of(plans: Iterable[Plan], runs: Mapping[str, Mapping[str, Scores]], test: TestSet) -> Grid | None:
+def grid_of(plans: Iterable[RunPlan], runs: Mapping[str, Mapping[str, Scores]], test: TestSet) -> Grid | None:
     """The runs of some plans on one test set; None where no run was scored on it."""
     planned: dict[Key, int] = {}
     found: dict[Key, dict[int, Scores]] = {}
@@ -298,13 +298,13 @@ class Selection:
         return experiment
 
     @property
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[RunPlan]:
         """All runs that belong to it."""
         return plans_of(self.name, self.preset, splits=self.splits, only=self.only)
 
     def missing(self) -> list[str]:
         """A note: how many runs have no record, and the command that trains them."""
-        plans, records = self.plans, Records(self.folder)
+        plans, records = self.plans, RecordFolder(self.folder)
         count = sum(not records.has(plan) for plan in plans)
         return [f"{count} of {len(plans)} runs are missing: {self.command()}"] if count else []
 
@@ -318,7 +318,7 @@ class Selection:
 
     def diverged(self, data: Sequence[str]) -> list[str]:
         """A note: which runs on these data sets diverged."""
-        records = Records(self.folder)
+        records = RecordFolder(self.folder)
         found = [
             f"{plan.loss.upper()} {ARMS[plan.arm].title} on {title_of(plan.data, plan.preset)}, split {plan.split}"
             for plan in self.plans

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from rankreg.extension import Terminal, cores
 from rankreg_bench.arms import PRESETS
-from rankreg_bench.grids import DATA, EXPERIMENTS, Plan, offers, plans_of, unique
-from rankreg_bench.records import Records, Selection
+from rankreg_bench.grids import DATA, EXPERIMENTS, RunPlan, offers, plans_of, unique
+from rankreg_bench.records import RecordFolder, Selection
 
 LIMIT = 60_000_000  # bytes of records that a repository should hold
 
@@ -87,9 +87,9 @@ def status_of(folder: Path, workers: int | None = None) -> Status:
 def _seconds(folder: Path) -> tuple[dict[str, float], list[str]]:
     """The wall time of every record by the name of its run, and what could not be read."""
     found, damaged = {}, []
-    for path in Records(folder).files():
+    for path in RecordFolder(folder).files():
         try:
-            spent = Records.read_file(path)["seconds"]
+            spent = RecordFolder.read_file(path)["seconds"]
             whole = max(spent["total"], spent.get("training", 0.0))  # of a resumed run, total is of its last part
             found[path.relative_to(folder).with_suffix("").as_posix()] = float(whole)
         except (KeyError, TypeError):
@@ -99,7 +99,7 @@ def _seconds(folder: Path) -> tuple[dict[str, float], list[str]]:
     return found, damaged
 
 
-def _pace(done: Iterable[Plan], seconds: Mapping[str, float]) -> dict[str, float]:
+def _pace(done: Iterable[RunPlan], seconds: Mapping[str, float]) -> dict[str, float]:
     """Seconds per unit of cost by family of data sets, and over all under the name ""."""
     found: dict[str, list[float]] = {}
     for plan in done:
@@ -146,8 +146,8 @@ class RunDisplay:
     The time to go follows from the cost of all that is done: the bar's own guess forgets runs of minutes.
     """
 
-    def __init__(self, plans: Iterable[Plan], records: Path) -> None:
-        folder, every = Records(records), unique(plans)
+    def __init__(self, plans: Iterable[RunPlan], records: Path) -> None:
+        folder, every = RecordFolder(records), unique(plans)
         left = [plan for plan in every if not folder.has(plan)]
         self.done, self.failed, self.total = len(every) - len(left), 0, len(every)
         self.console = Terminal(stderr=True, highlight=False)
@@ -165,7 +165,7 @@ class RunDisplay:
     def __exit__(self, *exception: Any) -> None:
         self.progress.stop()
 
-    def settled(self, plan: Plan, state: str) -> None:
+    def settled(self, plan: RunPlan, state: str) -> None:
         """A run is "done", has "failed", or is "busy": another bench trains it."""
         if state == "busy":
             self.console.print(f"{plan.name}: another bench trains it, waiting (Ctrl-C leaves)", soft_wrap=True)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from rankreg.scores import Scores
-from rankreg_bench.grids import Plan, plans_of
-from rankreg_bench.records import Outcome, Records
+from rankreg_bench.grids import RunPlan, plans_of
+from rankreg_bench.records import Outcome, RecordFolder
 
 SIZES = {"validation": (20, 30), "tuning": (20, 30), "test": (40, 80), "extended": (60, 0)}  # positives, negatives
 QUALITY = {"base": 0.5, "alm": 0.7, "buffer": 1.0, "rankreg": 1.2}
@@ -31,7 +31,7 @@ def part(name: str, quality: float, seed: int, classes: int = 2) -> Scores:
 
 def write(
     folder: Path,
-    plan: Plan,
+    plan: RunPlan,
     parts: Iterable[str] = tuple(SIZES),
     quality: float | None = None,
     seconds: float = 60,
@@ -41,7 +41,7 @@ def write(
     level = QUALITY.get(plan.arm, 0.8) if quality is None else quality
     seed = plan.split * 31 + sum(map(ord, plan.loss + plan.arm))
     scores = {name: part(name, level, seed, 10 if "-lt-" in plan.data else 2) for name in parts}
-    Records(folder).write(plan, Outcome({"seconds": {"total": seconds}, **more}, scores))
+    RecordFolder(folder).write(plan, Outcome({"seconds": {"total": seconds}, **more}, scores))
 
 
 def write_all(

@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg_bench import cli, running
-from rankreg_bench.grids import Plan, plan_run
-from rankreg_bench.records import Records
-from rankreg_bench.running import Answer, Place
+from rankreg_bench import cli, queue
+from rankreg_bench.grids import RunPlan, plan_run
+from rankreg_bench.queue import Answer, Place
+from rankreg_bench.records import RecordFolder
+from tests.conftest import heed_ctrl_c
 
 EPOCHS = 60
 ROOT = Path(__file__).parents[2]
 Values = dict[str, NDArray[Any]]
 
 
-def long_plans(*arguments: Any, **options: Any) -> list[Plan]:
+def long_plans(*arguments: Any, **options: Any) -> list[RunPlan]:
     """Four runs on digits of a few seconds each, whatever was asked for."""
     found = [plan_run("smoke", "cifar10-100", "bce", arm, split) for split in (0, 1) for arm in ("rankreg", "base")]
     return [replace(plan, config={**plan.config, "epochs": EPOCHS}) for plan in found]
@@ -36,11 +37,6 @@ def place_in(folder: Path) -> Place:
 
 Process = subprocess.Popen[bytes]
 Start = Callable[..., Process]
-
-
-def heed_ctrl_c() -> None:
-    """In a child: what was started in the background of a script ignores Ctrl-C, and its children would too."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @contextmanager
@@ -137,7 +133,7 @@ def kill_at_work(folder: Path, candidates: Callable[[], list[int]], number: sign
 
 def scores_in(folder: Path) -> dict[str, Values]:
     """Every value of every recorded run."""
-    records = Records(folder / "records")
+    records = RecordFolder(folder / "records")
     return {
         plan.name: {part: scores.values for part, scores in records.by_part(plan).items()}
         for plan in long_plans()
@@ -154,7 +150,7 @@ def assert_same(found: dict[str, Values], expected: dict[str, Values]) -> None:
             np.testing.assert_array_equal(found[name][part], values)
 
 
-def settle_and_tell(ledger: running.Ledger, answer: Answer) -> bool:
+def settle_and_tell(ledger: queue.Ledger, answer: Answer) -> bool:
     """Say whether a worker of this bench has done the run, and if so from the start."""
     if answer.outcome is not None:
         print(f"{answer.plan.name} was {'resumed' if answer.outcome.record['resumed'] else 'trained'}", flush=True)
@@ -165,6 +161,6 @@ if __name__ == "__main__":
     from rankreg.cli import main
 
     setattr(cli, "plans_of", long_plans)  # noqa: B010 - the name is not exported
-    settled = running.Ledger.settled
-    running.Ledger.settled = settle_and_tell  # type: ignore[assignment, method-assign]
+    settled = queue.Ledger.settled
+    queue.Ledger.settled = settle_and_tell  # type: ignore[assignment, method-assign]
     main()

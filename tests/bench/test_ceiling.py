@@ -8,8 +8,8 @@ import pytest
 
 from rankreg.scores import Scores
 from rankreg_bench.grids import plan_run
-from rankreg_bench.records import Cell, Outcome, Records, Selection
-from rankreg_bench.sheets import Gap, gap_of, pages_of
+from rankreg_bench.records import Cell, Outcome, RecordFolder, Selection
+from rankreg_bench.tables import Gap, gap_of, pages_of
 from tests.bench.handmade import write
 from tests.conftest import Run
 
@@ -22,7 +22,7 @@ def alarming(folder: Path, data: str, arm: str, alarms: int, *, first_id: int = 
     """A run whose false alarms are known at every TPR."""
     values = np.where(LABELS == 1, 0.5, np.arange(250) < 50 + alarms).astype(np.float64)
     scores = {"test": Scores(np.arange(250) + first_id, LABELS, values)}
-    Records(folder).write(plan_run("compact", data, "bce", arm, 0), Outcome({}, scores))
+    RecordFolder(folder).write(plan_run("compact", data, "bce", arm, 0), Outcome({}, scores))
 
 
 def gap(folder: Path, **changes: int) -> Gap:

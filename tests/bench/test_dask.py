@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from rankreg_bench import running, training
+from rankreg_bench import queue, runs
 from rankreg_bench.grids import plan_run
-from rankreg_bench.records import Records
-from rankreg_bench.running import run_all
+from rankreg_bench.queue import run_all
+from rankreg_bench.records import RecordFolder
 from tests.bench.processes import (
     Process,
     Start,
@@ -64,7 +64,7 @@ def test_a_killed_worker_of_a_cluster_costs_no_run(start: Start, tmp_path: Path)
     undisturbed = tmp_path / "undisturbed"
     run_all(long_plans(), place_in(undisturbed), workers=2)
     assert_same(scores_in(tmp_path), scores_in(undisturbed))
-    resumed = [plan for plan in long_plans() if Records(tmp_path / "records").read(plan)["resumed"]]
+    resumed = [plan for plan in long_plans() if RecordFolder(tmp_path / "records").read(plan)["resumed"]]
     assert [place_in(tmp_path).folder(plan) for plan in resumed] == [run]
 
 
@@ -94,13 +94,13 @@ def test_a_cluster_must_have_workers_of_one_thread(
     address = scheduler(start, tmp_path)
     command = ("bench", "run", "controls", "--preset", "smoke", "--on", "dask", "--address", address)
     with monkeypatch.context() as patience:
-        patience.setattr(running, "DASK_PATIENCE", 1.0)
+        patience.setattr(queue, "DASK_PATIENCE", 1.0)
         status, _, said = run(*command)
     assert status == 2
     assert f"no workers at {address}: start some" in said
 
     several = worker(start, address, threads=2)
-    monkeypatch.setattr(running, "DASK_PATIENCE", 120.0)
+    monkeypatch.setattr(queue, "DASK_PATIENCE", 120.0)
     status, _, said = run(*command)
     assert status == 2
     assert "start the workers with --nthreads 1" in said
@@ -108,7 +108,7 @@ def test_a_cluster_must_have_workers_of_one_thread(
     until(lambda: "Remove worker" in (tmp_path / "said").read_text())  # the scheduler has noticed
 
     worker(start, address)
-    monkeypatch.setattr(training, "perform", None)  # whoever does the run, it must not be this process
+    monkeypatch.setattr(runs, "perform", None)  # whoever does the run, it must not be this process
     assert run_all([QUICK], place_in(tmp_path), on="dask", address=address).done == [QUICK.name]
 
 
@@ -117,7 +117,7 @@ def test_an_absent_cluster_is_an_error(run: Run, monkeypatch: pytest.MonkeyPatch
     status, _, said = run(*command)
     assert status == 2
     assert "needs --address" in said
-    monkeypatch.setattr(running, "DASK_PATIENCE", 0.5)
+    monkeypatch.setattr(queue, "DASK_PATIENCE", 0.5)
     status, _, said = run(*command, "--address", "tcp://127.0.0.1:9")
     assert status == 2
     assert "no Dask scheduler answers at tcp://127.0.0.1:9" in said

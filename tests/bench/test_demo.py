@@ -8,8 +8,8 @@ import pytest
 from rankreg.datasets import load
 from rankreg.train import TrainConfig, train
 from rankreg_bench.grids import DATA, plans_of
-from rankreg_bench.records import Records, Selection
-from rankreg_bench.training import as_meant
+from rankreg_bench.records import RecordFolder, Selection
+from rankreg_bench.runs import as_meant
 from tests.own_data import run_command
 
 METHODS = {
@@ -52,7 +52,7 @@ def test_the_demo_records_the_scores_of_a_plain_training_run_and_never_trains_tw
     assert done.returncode == 0, done.stderr
     assert all(words in done.stdout for words in ("+ RankReg", "FPR@98", str(tmp_path / "report.html")))
     assert b"<html" in (tmp_path / "report.html").read_bytes()
-    records = Records(tmp_path / "records")
+    records = RecordFolder(tmp_path / "records")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "records").rglob("*.*")}
     plans = Selection("demo", "demo", tmp_path / "records", 2).plans
     assert all(map(records.has, plans))

@@ -20,13 +20,13 @@ from rankreg.metrics import fpr_at_tpr
 from rankreg.scores import Scores
 from rankreg_bench import figures
 from rankreg_bench.figures import ARM_COLORS, COLORS, choose, figure_of, write_figure
-from rankreg_bench.grids import DATA, EXPERIMENTS, Plan, plan_run, plans_of
-from rankreg_bench.records import Outcome, Records
+from rankreg_bench.grids import DATA, EXPERIMENTS, RunPlan, plan_run, plans_of
+from rankreg_bench.records import Outcome, RecordFolder
 from tests.bench import handmade
 from tests.conftest import Run
 
 
-def scores_of(plan: Plan, *, fresh: bool = False) -> Scores:
+def scores_of(plan: RunPlan, *, fresh: bool = False) -> Scores:
     """Scores that a run of that plan might have had, the same ones whenever selection."""
     random = np.random.default_rng([plan.split, len(plan.arm), len(plan.data), fresh])
     if DATA[plan.data].several_classes:
@@ -38,14 +38,14 @@ def scores_of(plan: Plan, *, fresh: bool = False) -> Scores:
     return Scores(np.arange(len(labels)), labels, values.astype(np.float32))
 
 
-def record(folder: Path, plans: list[Plan]) -> Path:
+def record(folder: Path, plans: list[RunPlan]) -> Path:
     """Records of these runs, without training."""
     for plan in plans:
         parts = {"test": scores_of(plan), "extended": scores_of(plan, fresh=True), "validation": scores_of(plan)}
         if DATA[plan.data].several_classes:
             del parts["extended"]
         epochs = {"auc": [70.0, 80.0], "fpr@95": [60.0, 50.0]}
-        Records(folder).write(plan, Outcome({"curves": {"extended": epochs, "official": epochs}}, parts))
+        RecordFolder(folder).write(plan, Outcome({"curves": {"extended": epochs, "official": epochs}}, parts))
     return folder
 
 
@@ -55,7 +55,7 @@ def curves(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record(tmp_path_factory.mktemp("records"), plans_of("roc", "compact", splits=2, only=["cifar10-100"]))
 
 
-def runs_of(name: str, data: str, arm: str) -> list[Plan]:
+def runs_of(name: str, data: str, arm: str) -> list[RunPlan]:
     return [plan for plan in plans_of(name, "compact") if (plan.data, plan.arm) == (data, arm)]
 
 

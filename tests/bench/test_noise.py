@@ -10,7 +10,7 @@ from scipy.stats import ttest_1samp
 from sklearn.metrics import roc_auc_score
 
 from rankreg_bench.grids import plans_of
-from rankreg_bench.records import Records
+from rankreg_bench.records import RecordFolder
 from tests.bench.handmade import write
 from tests.conftest import Run
 
@@ -25,7 +25,7 @@ def test_differences_are_averaged_over_noisy_shares_within_splits_before_the_t_t
     aucs = {}
     for plan in plans_of("label-noise", "compact", splits=4, only=ONLY):
         write(tmp_path, plan, quality=QUALITY[plan.data] * (1.1 + 0.1 * plan.split * (plan.arm == "rankreg")))
-        test = Records(tmp_path).by_part(plan)["test"]
+        test = RecordFolder(tmp_path).by_part(plan)["test"]
         aucs[plan.data, plan.arm, plan.split] = 100 * roc_auc_score(test.labels, test.values)
     wanted = [
         np.mean([aucs[data, "rankreg", split] - aucs[data, "buffer", split] for data in SHARES])

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from rankreg.cli import app
 from rankreg_bench.figures import choose, figure_of
 from rankreg_bench.grids import DATA, EXPERIMENTS, Data, Experiment, plans_of
-from rankreg_bench.records import Records, Selection
-from rankreg_bench.sheets import pages_of
+from rankreg_bench.records import RecordFolder, Selection
+from rankreg_bench.tables import pages_of
 from tests.bench import handmade
 
 
@@ -33,7 +33,7 @@ def test_a_csv_of_ones_own_is_listed_run_and_tabulated(claims: Path) -> None:
     assert runner.invoke(app, ["bench", "list"]).exit_code == 0
     run = ["bench", "run", "claims", "--preset", "smoke", "--workers", "1", "--data-dir", str(claims)]
     assert runner.invoke(app, [*run, "--runs", str(claims / "runs"), *folder]).exit_code == 0
-    plans, records = plans_of("claims", "smoke"), Records(claims / "records")
+    plans, records = plans_of("claims", "smoke"), RecordFolder(claims / "records")
     assert [records.has(plan) for plan in plans] == [True] * 4
     first, second = (records.by_part(plan)["test"] for plan in plans if plan.arm == "base")
     assert np.array_equal(first.ids, second.ids)  # splits share the test part

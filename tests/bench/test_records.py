@@ -13,12 +13,12 @@ from sklearn.metrics import accuracy_score, roc_auc_score, roc_curve
 
 from rankreg.metrics import fpr_at_tpr
 from rankreg.scores import Scores, joined
-from rankreg_bench import training
+from rankreg_bench import runs
 from rankreg_bench.estimates import measured
 from rankreg_bench.grids import DATA, plan_run
-from rankreg_bench.records import Outcome, Records, compact, plan_of
-from rankreg_bench.running import Place, run_all
-from rankreg_bench.training import perform
+from rankreg_bench.queue import Place, run_all
+from rankreg_bench.records import Outcome, RecordFolder, compact, plan_of
+from rankreg_bench.runs import perform
 
 ROOT = Path(__file__).parents[2]
 BINARY = plan_run("smoke", "cifar10-100", "bce", "rankreg", 0)
@@ -39,7 +39,7 @@ def folder(request: pytest.FixtureRequest, made: Path) -> Path:
     """Records made here, and those of the repository."""
     if request.param == "made":
         return made
-    if not list(Records(ROOT / "records").files()):
+    if not list(RecordFolder(ROOT / "records").files()):
         pytest.skip("no records here")
     return ROOT / "records"
 
@@ -49,8 +49,8 @@ def test_records_stay_under_sixty_megabytes(folder: Path) -> None:
 
 
 def test_every_record_is_where_its_own_plan_says(folder: Path) -> None:
-    for path in Records(folder).files():
-        record = Records.read_file(path)
+    for path in RecordFolder(folder).files():
+        record = RecordFolder.read_file(path)
         plan = plan_of(record)
         assert plan.hash == record["hash"]
         assert folder / f"{plan.name}.json" == path
@@ -58,9 +58,9 @@ def test_every_record_is_where_its_own_plan_says(folder: Path) -> None:
 
 
 def test_every_recorded_measure_can_be_recomputed_from_the_scores() -> None:
-    records = Records(ROOT / "records")
+    records = RecordFolder(ROOT / "records")
     for path in records.files():
-        record = Records.read_file(path)
+        record = RecordFolder.read_file(path)
         plan = plan_of(record)
         for name, expected in record.get("measures", {}).items():  # records of older versions have them
             scores = joined([records.by_part(plan)[part] for part in PARTS.get(name, (name,))])
@@ -72,7 +72,7 @@ def test_every_recorded_measure_can_be_recomputed_from_the_scores() -> None:
 
 
 def test_measures_are_those_of_scikit_learn(made: Path) -> None:
-    records = Records(made)
+    records = RecordFolder(made)
     scores = records.by_part(BINARY)["test"]
     found = measured(DATA[BINARY.data], scores)
     rates, hits, _ = roc_curve(scores.labels, scores.values, drop_intermediate=False)
@@ -88,7 +88,7 @@ def test_measures_are_those_of_scikit_learn(made: Path) -> None:
 
 
 def test_a_record_has_the_terms_of_the_loss_epoch_by_epoch(made: Path) -> None:
-    record = Records(made).read(BINARY)
+    record = RecordFolder(made).read(BINARY)
     losses, epochs = record["training_losses"], record["complete_config"]["epochs"]
     assert set(losses) == {"base", "rankreg"}
     assert all(len(values) == epochs and all(value > 0 for value in values) for values in losses.values())
@@ -98,8 +98,8 @@ def test_curves_end_where_the_recorded_scores_of_both_epochs_are(tmp_path: Path)
     small = plan_run("smoke", "cifar10-100", "bce", "buffer", 0)
     plan = replace(small, preset="converged", config={**small.config, "epochs": 4, "selection": "auc"})
     outcome = perform(plan, tmp_path / "run", None)
-    Records(tmp_path).write(plan, outcome)
-    curves, parts = outcome.record["curves"], Records(tmp_path).by_part(plan)
+    RecordFolder(tmp_path).write(plan, outcome)
+    curves, parts = outcome.record["curves"], RecordFolder(tmp_path).by_part(plan)
     assert {len(values) for measures in curves.values() for values in measures.values()} == {4}
     for name, epoch in (("test", outcome.record["best_epoch"]), ("last-test", 3)):
         area = roc_auc_score(parts[name].labels, parts[name].values.astype(np.float64))
@@ -111,7 +111,7 @@ def test_curves_end_where_the_recorded_scores_of_both_epochs_are(tmp_path: Path)
 
 
 def test_runs_on_the_same_samples_share_one_file_of_them(tmp_path: Path) -> None:
-    records, rng = Records(tmp_path), np.random.default_rng(0)
+    records, rng = RecordFolder(tmp_path), np.random.default_rng(0)
     for split in range(3):
         scores = Scores(np.arange(50), np.arange(50) % 2, rng.normal(size=50))
         plan = plan_run("smoke", "cifar10-100", "bce", "base", split)
@@ -133,11 +133,11 @@ def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
     }.items():
         path.write_bytes(content.encode(errors="surrogateescape"))
         with pytest.raises(ValueError, match=words):
-            Records.read_file(path)
+            RecordFolder.read_file(path)
 
 
 def test_a_damaged_file_is_named_with_what_to_do_and_running_again_mends_it(tmp_path: Path) -> None:
-    records, plan = Records(tmp_path), plan_run("smoke", "cifar10-100", "bce", "base", 0)
+    records, plan = RecordFolder(tmp_path), plan_run("smoke", "cifar10-100", "bce", "base", 0)
     scores = Scores(np.arange(500), np.arange(500) % 2, np.random.default_rng(0).normal(size=500))
     outcome = Outcome({"hash": plan.hash}, {"test": scores})
     records.write(plan, outcome)
@@ -165,11 +165,11 @@ def test_a_record_names_the_commit_that_its_process_began_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits = iter("ab")
-    monkeypatch.setattr(training, "provenance", lambda: {"commit": next(commits)})
-    training._own_provenance.cache_clear()
+    monkeypatch.setattr(runs, "provenance", lambda: {"commit": next(commits)})
+    runs._own_provenance.cache_clear()
     plans = [plan_run("smoke", "cifar10-100", "bce", "base", split) for split in range(2)]
-    found = [training.perform(plan, tmp_path / str(plan.split), None).record["commit"] for plan in plans]
-    training._own_provenance.cache_clear()
+    found = [runs.perform(plan, tmp_path / str(plan.split), None).record["commit"] for plan in plans]
+    runs._own_provenance.cache_clear()
     assert found == ["a", "a"]
 
 
@@ -186,23 +186,23 @@ def test_the_commit_is_rankregs_own_or_none(tmp_path: Path, monkeypatch: pytest.
         "vendored/src/rankreg_bench": False,
     }.items():
         (tmp_path / place).mkdir(parents=True)
-        shutil.copy(training.__file__, tmp_path / place / "training.py")
+        shutil.copy(runs.__file__, tmp_path / place / "runs.py")
         git(tmp_path, "add", "--all", "--force")
         git(tmp_path, "commit", "-qm", place)
-        monkeypatch.setattr(training, "__file__", str(tmp_path / place / "training.py"))
-        assert training.provenance()["commit"] == (git(tmp_path, "rev-parse", "HEAD") if own else None)
+        monkeypatch.setattr(runs, "__file__", str(tmp_path / place / "runs.py"))
+        assert runs.provenance()["commit"] == (git(tmp_path, "rev-parse", "HEAD") if own else None)
         monkeypatch.undo()
 
 
 def test_changes_that_were_not_committed_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "src/rankreg_bench/training.py"
+    file = tmp_path / "src/rankreg_bench/runs.py"
     file.parent.mkdir(parents=True)
-    shutil.copy(training.__file__, file)
+    shutil.copy(runs.__file__, file)
     git(tmp_path, "init", "-q")
     git(tmp_path, "add", "--all")
     git(tmp_path, "commit", "-qm", "first")
-    monkeypatch.setattr(training, "__file__", str(file))
+    monkeypatch.setattr(runs, "__file__", str(file))
     (tmp_path / "notes").write_text("no source")
-    assert training.provenance()["changed_since"] is False
+    assert runs.provenance()["changed_since"] is False
     file.write_text("# another\n")
-    assert training.provenance()["changed_since"] is True
+    assert runs.provenance()["changed_since"] is True

@@ -1,8 +1,8 @@
 """How numbers, verdicts and cells are written."""
 
 from rankreg.operating import Estimate, Interval
-from rankreg_bench.contrasts import measure_title, verdict
-from rankreg_bench.pages import Block, Entry, Number, Page, Row, bracket, limits, plain, rendered, signed
+from rankreg_bench.differences import measure_title, verdict
+from rankreg_bench.pages import Number, Page, Row, TableBlock, TableEntry, bracket, limits, plain, rendered, signed
 
 
 def test_a_verdict_is_what_the_interval_allows() -> None:
@@ -22,8 +22,8 @@ def test_numbers_are_written_with_a_real_minus_and_no_negative_zero() -> None:
 
 
 def test_latex_escapes_what_it_would_take_for_commands() -> None:
-    rows = (Row("a_b & 50 %", (Entry("−1.0", "[1–2]", best=True), Entry("^3"))),)
-    page = Page("t", (Block("b", ("", "FPR@98", "γ"), rows),), ("100 % sure",))
+    rows = (Row("a_b & 50 %", (TableEntry("−1.0", "[1–2]", best=True), TableEntry("^3"))),)
+    page = Page("t", (TableBlock("b", ("", "FPR@98", "γ"), rows),), ("100 % sure",))
     text = rendered([page], "latex")
     assert r"a\_b \& 50 \% & \underline{$-$1.0} [1--2] & \textasciicircum{}3 \\" in text
     assert r"& $\gamma$ \\" in text

@@ -12,10 +12,10 @@ from rankreg.operating import compare
 from rankreg.operating.delong import aucs
 from rankreg.scores import Scores
 from rankreg_bench.arms import TUNED
-from rankreg_bench.contrasts import BETTER, contrasts_of, ensemble_gains, measure_draws, pair
+from rankreg_bench.differences import BETTER, contrasts_of, ensemble_gains, measure_draws, pair
 from rankreg_bench.estimates import difference_intervals, intervals_of
 from rankreg_bench.grids import DATA, EXPERIMENTS, plan_run, plans_of
-from rankreg_bench.records import Cell, Grid, Outcome, Records, Selection
+from rankreg_bench.records import Cell, Grid, Outcome, RecordFolder, Selection
 from tests.bench.handmade import part, write, write_all
 
 NAME, LOSSES = "cifar100-100", ("bce", "s-ml")
@@ -199,7 +199,7 @@ def test_splits_that_agree_to_the_digit_are_no_evidence(tmp_path: Path) -> None:
         for arm, alarms in (("rankreg", few), ("buffer", few + 7)):  # negatives above all positives
             values = np.concatenate([np.full(40, 0.5), np.repeat([1.0, 0.0], [alarms, 90 - alarms])])
             scores = {"test": Scores(np.arange(130), labels, values)}
-            Records(tmp_path).write(plan_run("compact", NAME, "bce", arm, split), Outcome({}, scores))
+            RecordFolder(tmp_path).write(plan_run("compact", NAME, "bce", arm, split), Outcome({}, scores))
     (grid,) = Selection(NAME, "compact", tmp_path).grids("official")
     found = pair(grid, NAME, ["bce"], "rankreg", "buffer")
     assert found is not None
@@ -286,6 +286,6 @@ def test_runs_on_other_samples_are_not_mixed_in(tmp_path: Path) -> None:
     write(tmp_path, plans[0])
     scores = part("test", 1.0, 0)
     other = Scores(scores.ids + 1, scores.labels, scores.values)
-    Records(tmp_path).write(plans[1], Outcome({"seconds": {"total": 1.0}}, {"test": other}))
+    RecordFolder(tmp_path).write(plans[1], Outcome({"seconds": {"total": 1.0}}, {"test": other}))
     with pytest.raises(ValueError, match=r"bce-rankreg-0.* other samples"):
         Selection(NAME, "compact", tmp_path).grids("official")

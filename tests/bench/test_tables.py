@@ -14,7 +14,7 @@ from rankreg_bench.arms import TUNED
 from rankreg_bench.grids import plan_run
 from rankreg_bench.pages import Page, rendered
 from rankreg_bench.records import Selection
-from rankreg_bench.sheets import Sheet, pages_of
+from rankreg_bench.tables import Sheet, pages_of
 from tests.bench.handmade import write, write_all
 from tests.conftest import Run
 

@@ -9,9 +9,9 @@ import pytest
 
 from rankreg.train import TrainConfig
 from rankreg_bench.grids import plan_run
-from rankreg_bench.records import Records
-from rankreg_bench.running import Place, run_all
-from rankreg_bench.training import as_meant, flat, machine, missing_data, verify
+from rankreg_bench.queue import Place, run_all
+from rankreg_bench.records import RecordFolder
+from rankreg_bench.runs import as_meant, flat, machine, missing_data, verify
 from tests.conftest import Run
 from tests.datasets.conftest import cifar, shared_data  # noqa: F401 - fixtures
 
@@ -110,8 +110,8 @@ def test_a_config_that_comes_to_something_else_now_is_named(records: Path, run: 
 def test_every_committed_config_still_comes_to_what_was_run() -> None:
     """A record's hash covers what its config says, not what a default was at the time."""
     newer = {"method.among": "all"}  # keys that did not exist yet, with what was done then
-    for path in Records(COMMITTED).files():
-        record = Records.read_file(path)
+    for path in RecordFolder(COMMITTED).files():
+        record = RecordFolder.read_file(path)
         config = TrainConfig.model_validate(as_meant(record["config"]))
         then, now = flat(record["complete_config"]), flat(config.model_dump())
         for key in now.keys() & (then.keys() | newer.keys()):
@@ -133,7 +133,7 @@ def test_no_records_is_an_error(run: Run) -> None:
 
 @pytest.mark.slow
 def test_the_cheapest_run_that_was_recorded_on_such_a_machine_gives_the_same_scores(cifar: Path) -> None:  # noqa: F811
-    records = {path: Records.read_file(path) for path in Records(COMMITTED).files()}
+    records = {path: RecordFolder.read_file(path) for path in RecordFolder(COMMITTED).files()}
     seconds = {
         path: record["seconds"]["training"]
         for path, record in records.items()

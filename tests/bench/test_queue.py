@@ -15,10 +15,10 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from rankreg.scores import Scores
 from rankreg.train import in_use, locked
-from rankreg_bench import cli, running
-from rankreg_bench.grids import Plan, plan_run, plans_of
-from rankreg_bench.records import Outcome, Records
-from rankreg_bench.running import Answer, Place, Pool, run_all
+from rankreg_bench import cli, queue
+from rankreg_bench.grids import RunPlan, plan_run, plans_of
+from rankreg_bench.queue import Answer, Place, Pool, run_all
+from rankreg_bench.records import Outcome, RecordFolder
 from rankreg_bench.status import RunDisplay
 from tests.bench.processes import (
     Process,
@@ -42,7 +42,7 @@ QUICK = plan_run("smoke", "cifar10-100", "bce", "base", 0)
 SCORES = {"test": Scores(np.arange(4), np.arange(4) % 2, np.zeros(4))}
 
 
-def diverging() -> Plan:
+def diverging() -> RunPlan:
     return replace(QUICK, arm="wild", config={**QUICK.config, "learning_rate": 1e30})
 
 
@@ -51,7 +51,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Values]:
     """The scores of a bench that nothing happened to."""
     folder = tmp_path_factory.mktemp("undisturbed")
     assert len(run_all(long_plans(), place_in(folder), workers=1).done) == 4
-    assert not any(Records(folder / "records").read(plan)["resumed"] for plan in long_plans())
+    assert not any(RecordFolder(folder / "records").read(plan)["resumed"] for plan in long_plans())
     return scores_in(folder)
 
 
@@ -116,7 +116,7 @@ def test_after_a_kill_of_the_whole_bench_only_unfinished_runs_are_done(
     assert start().wait(240) == 0
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert_same(scores_in(tmp_path), undisturbed)
-    resumed = [plan for plan in long_plans() if Records(records).read(plan)["resumed"]]
+    resumed = [plan for plan in long_plans() if RecordFolder(records).read(plan)["resumed"]]
     assert sorted(plan.name.split("/")[-1] for plan in resumed) == sorted(unfinished)
 
 
@@ -149,7 +149,7 @@ def test_a_run_of_another_bench_is_waited_for(tmp_path: Path) -> None:
     with ExitStack() as other:
         other.enter_context(locked(place.folder(QUICK)))
 
-        def report(plan: Plan, state: str) -> None:
+        def report(plan: RunPlan, state: str) -> None:
             seen.append((plan, state))
             if state == "busy":
                 other.close()
@@ -157,7 +157,7 @@ def test_a_run_of_another_bench_is_waited_for(tmp_path: Path) -> None:
         found = run_all([QUICK], place, workers=1, report=report)
     assert seen == [(QUICK, "busy"), (QUICK, "done")]
     assert found.done == [QUICK.name]
-    assert Records(place.records).has(QUICK)
+    assert RecordFolder(place.records).has(QUICK)
 
 
 def test_a_claim_that_goes_while_it_is_looked_at_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,7 @@ def test_a_run_that_another_bench_records_meanwhile_is_not_done_again(tmp_path: 
     run_all([QUICK], elsewhere, workers=1)
     with locked(place.folder(QUICK)):
 
-        def report(plan: Plan, state: str) -> None:
+        def report(plan: RunPlan, state: str) -> None:
             if state == "busy":
                 elsewhere.records.rename(place.records)
 
@@ -193,15 +193,15 @@ def test_a_failed_run_is_reported_and_stops_no_other(
     assert status == 1
     assert "1 runs done, 1 failed, 0 left" in said
     assert f"failed: {diverging().name}: DivergenceError: training diverged in epoch 1" in said
-    assert Records(tmp_path / "records").has(QUICK)
-    assert not Records(tmp_path / "records").has(diverging())
+    assert RecordFolder(tmp_path / "records").has(QUICK)
+    assert not RecordFolder(tmp_path / "records").has(diverging())
 
 
 def test_a_run_that_diverges_after_an_epoch_counts_with_the_best_one_before(tmp_path: Path) -> None:
     place = place_in(tmp_path)
     plan = replace(QUICK, arm="wild", config={**QUICK.config, "learning_rate": 1e3, "epochs": 30})
     assert run_all([plan], place, workers=1).done == [plan.name]
-    record = Records(place.records).read(plan)
+    record = RecordFolder(place.records).read(plan)
     assert record["diverged"].startswith(f"training diverged in epoch {len(record['validation_auc']) + 1}, step")
     assert record["best_epoch"] == int(np.argmax(record["validation_auc"]))
 
@@ -213,7 +213,7 @@ def test_a_run_that_kills_its_workers_fails_alone(
     plans = plans_of("controls", "smoke", splits=1, only=["cifar10-100"])
     deadly = plans[first]
 
-    def attempts(selection: Sequence[Plan], place: Place) -> Generator[Answer]:
+    def attempts(selection: Sequence[RunPlan], place: Place) -> Generator[Answer]:
         """Two workers at a time, as loky has them: with one die all."""
         for k in range(0, len(selection), 2):
             if deadly in selection[k : k + 2]:
@@ -224,7 +224,7 @@ def test_a_run_that_kills_its_workers_fails_alone(
     def pool(workers: int) -> Iterator[Pool]:
         yield Pool(attempts, lambda loaders, folder: {})
 
-    monkeypatch.setattr(running, "local_pool", pool)
+    monkeypatch.setattr(queue, "local_pool", pool)
     found = run_all(plans, place_in(tmp_path))
     assert sorted(found.done) == sorted(plan.name for plan in plans if plan != deadly)
     assert list(found.failed) == [deadly.name]
@@ -274,11 +274,11 @@ def test_runs_are_attempted_in_the_order_given(tmp_path: Path) -> None:
     plans = plans_of("controls", "smoke")
     started: list[str] = []
 
-    def attempts(selection: Sequence[Plan], place: Place) -> Generator[Answer]:
+    def attempts(selection: Sequence[RunPlan], place: Place) -> Generator[Answer]:
         for plan in selection:  # lazily, as joblib takes them
             started.append(plan.name)
             yield Answer(plan, reason="failed", message="not meant to run")
 
     pool = Pool(attempts, lambda loaders, data: {})
-    list(running.persistently(plans, Place(tmp_path, tmp_path), pool))
+    list(queue.persistently(plans, Place(tmp_path, tmp_path), pool))
     assert started == [plan.name for plan in plans]

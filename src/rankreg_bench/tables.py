@@ -8,7 +8,7 @@ import numpy as np
 
 from rankreg.operating import Interval, mean_of, standard_deviation
 from rankreg_bench.arms import ARMS
-from rankreg_bench.contrasts import (
+from rankreg_bench.differences import (
     BELOW,
     BETTER,
     CHANCES,
@@ -36,11 +36,11 @@ from rankreg_bench.estimates import (
 )
 from rankreg_bench.grids import noise_of, title_of
 from rankreg_bench.pages import (
-    Block,
-    Entry,
     Number,
     Page,
     Row,
+    TableBlock,
+    TableEntry,
     bracket,
     limits,
     plain,
@@ -54,7 +54,7 @@ ENSEMBLES = "Ensembles of the splits' networks: ours [95 % interval over test sa
 SINGLES = "Single networks: mean over splits ± half of Student's 95 % interval (standard deviation)"
 DIFFERENCES = "Paired differences of single networks (Student's 95 % interval over splits)"
 SHARES = "Share of the gap to the ceiling that the ensemble closes, percent [95 % interval over test samples]"
-NOTHING = Entry("–")
+NOTHING = TableEntry("–")
 # The bottom rows of the main tables: the gain of RankReg over the best of these; and the single networks' contrast
 GAINS = {"Δ over base/ALM": (OTHERS, BETTER), "Δ over buffer": (("buffer",), "buffer")}
 DELTA = (
@@ -109,7 +109,7 @@ class Sheet:
         blocks += [self.gap.block()] if self.gap else []
         return Page(title, tuple(blocks), tuple(self.notes()), tuple(self.numbers()))
 
-    def ensembles(self) -> Block:
+    def ensembles(self) -> TableBlock:
         """The ensemble of each arm beside the published value; the best of a group, as printed, is underlined."""
         has_published = any(published_values(self.experiment, *key) for key in self.cells)
         rows = []
@@ -118,11 +118,11 @@ class Sheet:
             for measure in self.measures:
                 printed = published_text(published_values(self.experiment, *key).get(measure), others=has_published)
                 if not cell.scores:
-                    entries.append(Entry(NOTHING.value, printed))
+                    entries.append(TableEntry(NOTHING.value, printed))
                     continue
                 found, best = cell.ensemble[measure], self._best(key[1], measure)
                 is_best = best is not None and round(found.estimate, 1) == best
-                entries.append(Entry(plain(found.estimate), f"{bracket(found)} {printed}".strip(), is_best))
+                entries.append(TableEntry(plain(found.estimate), f"{bracket(found)} {printed}".strip(), is_best))
             rows.append(self._row(key, cell, entries))
         for label, (others, second) in GAINS.items() if self.is_main else ():
             gains, losses, splits = self._gains(others)
@@ -130,16 +130,16 @@ class Sheet:
             for measure in self.measures:
                 published = self._published_gain(second, losses or self.losses, measure)
                 printed = published_text(published, others=True)
-                entry = Entry(NOTHING.value, printed)
+                entry = TableEntry(NOTHING.value, printed)
                 if gain := gains.get(measure):
-                    entry = Entry(plain(gain.estimate), f"{bracket(gain)} {printed}")
+                    entry = TableEntry(plain(gain.estimate), f"{bracket(gain)} {printed}")
                 entries.append(entry)
             few = f"{len(losses)}/{len(self.losses)} losses" if len(losses) < len(self.losses) else ""
-            count = Entry(str(len(splits)), few) if gains else NOTHING
+            count = TableEntry(str(len(splits)), few) if gains else NOTHING
             rows.append(Row(label, (*entries, count), rule=second == BETTER))
-        return Block(ENSEMBLES + " (published)" * has_published, self.head, tuple(rows))
+        return TableBlock(ENSEMBLES + " (published)" * has_published, self.head, tuple(rows))
 
-    def singles(self) -> Block:
+    def singles(self) -> TableBlock:
         """The mean over splits with its interval, and their spread."""
         rows = []
         for key, cell in self.cells.items():
@@ -149,21 +149,21 @@ class Sheet:
                 deviation = standard_deviation(values) if values else None
                 around = "" if deviation is None else f" ({plain(deviation)})"
                 found = mean_of(values) if values else None
-                entries.append(Entry(plain(found.mean), spread(found) + around) if found else NOTHING)
+                entries.append(TableEntry(plain(found.mean), spread(found) + around) if found else NOTHING)
             rows.append(self._row(key, cell, entries))
         for label, (_, second) in GAINS.items() if self.is_main else ():
             if paired := self._pair(self.ranking, second):
                 gains = [paired.gain(measure) for measure in self.measures]
-                entries = [Entry(plain(gain.mean), spread(gain)) for gain in gains]
-                count = Entry(str(len(paired.splits)))
+                entries = [TableEntry(plain(gain.mean), spread(gain)) for gain in gains]
+                count = TableEntry(str(len(paired.splits)))
                 rows.append(Row(label, (*entries, count), rule=second == BETTER))
-        return Block(SINGLES, self.head, tuple(rows))
+        return TableBlock(SINGLES, self.head, tuple(rows))
 
-    def differences(self) -> Block:
+    def differences(self) -> TableBlock:
         """Two lines for every contrast."""
         averaged = ", averaged over the base losses within each split" * (len(self.losses) > 1)
         rows = [row for paired in self.pairs for row in difference_rows(paired, self.losses)]
-        return Block(DIFFERENCES + averaged + BELOW, self.head, tuple(rows))
+        return TableBlock(DIFFERENCES + averaged + BELOW, self.head, tuple(rows))
 
     def notes(self) -> Iterator[str]:
         """What could be detected, how many comparisons there are, what is missing."""
@@ -215,14 +215,14 @@ class Sheet:
             if (deviation := standard_deviation(values)) is not None:
                 yield replace(number, kind="deviation", value=deviation, published=None)
 
-    def _row(self, key: Key, cell: Cell, entries: Sequence[Entry]) -> Row:
+    def _row(self, key: Key, cell: Cell, entries: Sequence[TableEntry]) -> Row:
         _, loss, arm = key
         label = loss.upper() if self.is_main and arm == "base" else ARMS[arm].title
         if self.is_main and "base" not in self.grid.names(2):
             label = f"{loss.upper()} {label}"
         starts_group = loss != self.losses[0] and arm == self.grid.names(2)[0]
         part = self.is_main and arm != "base"
-        return Row(label, (*entries, Entry(count_of(cell))), rule=starts_group, part=part)
+        return Row(label, (*entries, TableEntry(count_of(cell))), rule=starts_group, part=part)
 
     def _best(self, loss: str, measure: str) -> float | None:
         """The best ensemble as printed; None if fewer than two, or with different splits, are there."""
@@ -271,16 +271,16 @@ def noise_page(sheets: Sequence[Sheet]) -> Page:
     by_kind += [[sheet.differences() for sheet in sheets]] * any(sheet.pairs for sheet in sheets)
     head = ("flipped labels", *(f"{100 * noise_of(one):.0f} %" for one in data))
     blocks = [
-        Block(f"{measure_title(measure)}. {blocks[0].title}", head, tuple(_side_by_side(blocks, column)))
+        TableBlock(f"{measure_title(measure)}. {blocks[0].title}", head, tuple(_side_by_side(blocks, column)))
         for column, measure in enumerate(measures)
         for blocks in by_kind
     ]
-    blocks.append(Block("Splits", head, tuple(_side_by_side(by_kind[1], len(measures)))))
+    blocks.append(TableBlock("Splits", head, tuple(_side_by_side(by_kind[1], len(measures)))))
     means, notes = _means(sheets), []
     if means:
         rows = [row for paired in means for row in difference_rows(paired, losses)]
         title = f"{DIFFERENCES}, averaged over the shares of flipped labels within each split{BELOW}"
-        blocks.append(Block(title, ("", *map(measure_title, measures), "splits"), tuple(rows)))
+        blocks.append(TableBlock(title, ("", *map(measure_title, measures), "splits"), tuple(rows)))
         notes = [f"Averaged over shares: {power_note(means[0], losses)}"]
     pairs = [paired for sheet in sheets for paired in sheet.pairs]
     if pairs:
@@ -295,7 +295,7 @@ def noise_page(sheets: Sequence[Sheet]) -> Page:
     return Page(title, tuple(blocks), tuple(notes), tuple(numbers))
 
 
-def _side_by_side(blocks: Sequence[Block], column: int) -> Iterator[Row]:
+def _side_by_side(blocks: Sequence[TableBlock], column: int) -> Iterator[Row]:
     """The same column of several tables; a row that a table lacks is a dash there."""
     found: dict[tuple[str, bool], list[Row | None]] = {}
     for place, block in enumerate(blocks):
@@ -361,22 +361,22 @@ class Gap:
         start, here, end = (one.ensemble[measure].estimate for one in (self.arms["base"], cell, self.ceiling))
         return Interval(100 * (start - here) / (start - end), float(low), float(high), CONFIDENCE)
 
-    def block(self) -> Block:
+    def block(self) -> TableBlock:
         """A row for the ceiling and one for each arm."""
         known = self.ceiling.ensemble
-        entries = [Entry(plain(one.estimate), bracket(one)) for one in known.values()]
-        rows = [Row("ceiling", (*entries, Entry(count_of(self.ceiling))))]
+        entries = [TableEntry(plain(one.estimate), bracket(one)) for one in known.values()]
+        rows = [Row("ceiling", (*entries, TableEntry(count_of(self.ceiling))))]
         for arm, cell in self.arms.items():
             if arm != "base":
                 shares = self.shares.get(arm)
                 entries = [self._entry(shares[measure]) if shares else NOTHING for measure in known]
-                rows.append(Row(ARMS[arm].title, (*entries, Entry(count_of(cell)))))
+                rows.append(Row(ARMS[arm].title, (*entries, TableEntry(count_of(cell)))))
         title = f"{SHARES}; first the ceiling's own numbers: {title_of(self.ceiling.data, self.preset)}"
-        return Block(title, ("", *map(measure_title, known), "splits"), tuple(rows))
+        return TableBlock(title, ("", *map(measure_title, known), "splits"), tuple(rows))
 
     @staticmethod
-    def _entry(share: Interval | None) -> Entry:
-        return Entry("no gap") if share is None else Entry(plain(share.estimate), bracket(share))
+    def _entry(share: Interval | None) -> TableEntry:
+        return TableEntry("no gap") if share is None else TableEntry(plain(share.estimate), bracket(share))
 
     def numbers(self, place: Number) -> Iterator[Number]:
         """For the CSV file; place: a number of the same experiment, data set, test set and loss."""

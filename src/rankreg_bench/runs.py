@@ -18,8 +18,8 @@ import numpy as np
 from rankreg.extension import keep_freed_memory
 from rankreg.scores import Scores
 from rankreg_bench.arms import PRESETS
-from rankreg_bench.grids import Plan
-from rankreg_bench.records import PARTS, Outcome, Records, compact, parts_of, plan_of
+from rankreg_bench.grids import RunPlan
+from rankreg_bench.records import PARTS, Outcome, RecordFolder, compact, parts_of, plan_of
 
 if TYPE_CHECKING:
     from rankreg.datasets import Splits
@@ -43,7 +43,7 @@ def missing_data(loaders: Sequence[str], data_dir: Path | None) -> dict[str, str
     return missing
 
 
-def perform(plan: Plan, folder: Path, data_dir: Path | None, *, progress: bool | None = False) -> Outcome:
+def perform(plan: RunPlan, folder: Path, data_dir: Path | None, *, progress: bool | None = False) -> Outcome:
     """Train in `folder`, or resume there, and return scores and record.
 
     A run that diverges after its first epoch counts with its best one, as the others do. In the record, the seconds
@@ -162,7 +162,7 @@ def _git(*arguments: str) -> str | None:
 
     try:
         # an installed package may lie in another repository
-        if ask("ls-files", "--full-name", "--error-unmatch", "--", place) != "src/rankreg_bench/training.py":
+        if ask("ls-files", "--full-name", "--error-unmatch", "--", place) != "src/rankreg_bench/runs.py":
             return None
         return ask(*arguments)
     except (OSError, subprocess.SubprocessError):
@@ -173,7 +173,7 @@ def _git(*arguments: str) -> str | None:
 class Verification:
     """A run that was run again: by part the largest absolute difference of a score, and what has changed since."""
 
-    plan: Plan
+    plan: RunPlan
     by_part: Mapping[str, float]
     changes: tuple[str, ...]
 
@@ -193,16 +193,16 @@ class Verification:
 
 def draw_records(folder: Path, count: int, seed: int | None = None) -> list[Path]:
     """So many records at random, of this kind of machine if there are any; without a seed, others every time."""
-    files = list(Records(folder).files())
+    files = list(RecordFolder(folder).files())
     if not files:
         raise ValueError(f"{folder} holds no records")
-    files = [file for file in files if Records.read_file(file).get("machine") == machine()] or files
+    files = [file for file in files if RecordFolder.read_file(file).get("machine") == machine()] or files
     return Random(seed).sample(files, min(count, len(files)))
 
 
 def verify(path: Path, data_dir: Path | None = None) -> Verification:
     """Train as the record says, in a temporary folder, and compare the scores with the recorded ones."""
-    record = Records.read_file(path)
+    record = RecordFolder.read_file(path)
     try:
         plan = plan_of(record)
     except ValueError as error:
@@ -210,7 +210,7 @@ def verify(path: Path, data_dir: Path | None = None) -> Verification:
     folder = path.absolute().parents[2]
     if record.get("hash") != plan.hash or path.absolute() != folder / f"{plan.name}.json":
         raise ValueError(f"{path} does not fit its own config: it was edited, renamed or moved")
-    expected = Records(folder).by_part(plan)
+    expected = RecordFolder(folder).by_part(plan)
     with TemporaryDirectory(prefix="rankreg-verify-") as scratch:
         outcome = perform(plan, Path(scratch) / "run", data_dir, progress=None)
     parts = dict.fromkeys((*expected, *outcome.scores))

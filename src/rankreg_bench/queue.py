@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rankreg.extension import cores
-from rankreg_bench.grids import Plan, unique
-from rankreg_bench.records import Outcome, Records
+from rankreg_bench.grids import RunPlan, unique
+from rankreg_bench.records import Outcome, RecordFolder
 
 if TYPE_CHECKING:
     from distributed import Client
 
-Report = Callable[[Plan, str], None]
+Report = Callable[[RunPlan, str], None]
 BEAT = 0.5  # seconds between two looks for the parent
 DEATHS = 2  # of workers, without any run finishing in between, after which runs are attempted one by one
 PATIENCE = 2.0  # seconds between two looks at what another bench is doing
@@ -39,15 +39,15 @@ class Place:
     runs: Path
     data: Path | None = None
 
-    def folder(self, plan: Plan) -> Path:
+    def folder(self, plan: RunPlan) -> Path:
         """Where a run keeps its checkpoints until it is recorded."""
         return self.runs / plan.name
 
-    def claim(self, plan: Plan) -> Path:
+    def claim(self, plan: RunPlan) -> Path:
         """What a worker locks from before its first look at a run until the run is recorded."""
         return self.runs / f"{plan.name}.claim"
 
-    def in_use(self, plan: Plan) -> bool:
+    def in_use(self, plan: RunPlan) -> bool:
         """Whether a worker is at the run."""
         from rankreg.train import in_use
 
@@ -58,7 +58,7 @@ class Place:
 class Answer:
     """A worker's answer: an outcome, or why there is none."""
 
-    plan: Plan
+    plan: RunPlan
     outcome: Outcome | None = None
     reason: Literal["recorded", "busy", "stopped", "failed"] | None = None
     message: str = ""
@@ -68,12 +68,12 @@ class Answer:
 class Pool:
     """Workers: `attempts` answers plans, begun in this order; `missing` says by loader which data they lack."""
 
-    attempts: Callable[[Sequence[Plan], Place], Generator[Answer]]
+    attempts: Callable[[Sequence[RunPlan], Place], Generator[Answer]]
     missing: Callable[[Sequence[str], Path | None], dict[str, str]]
 
 
 def run_all(
-    plans: Iterable[Plan],
+    plans: Iterable[RunPlan],
     place: Place,
     *,
     workers: int | None = None,
@@ -87,7 +87,7 @@ def run_all(
     trains it, and it is waited for. A worker that dies takes its run with it; the run is tried again, from its last
     checkpoint. ValueError if no run has the data it needs.
     """
-    ledger = Ledger(Records(place.records), place, report)
+    ledger = Ledger(RecordFolder(place.records), place, report)
     left = [plan for plan in unique(plans) if not ledger.records.has(plan)]
     if not left:
         return ledger
@@ -106,14 +106,14 @@ def run_all(
 class Ledger:
     """What became of the runs, by name: done, failed with the reason, reported as busy."""
 
-    records: Records
+    records: RecordFolder
     place: Place
     report: Report
     done: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     busy: set[str] = field(default_factory=set)
 
-    def with_data(self, plans: Sequence[Plan], pool: Pool) -> list[Plan]:
+    def with_data(self, plans: Sequence[RunPlan], pool: Pool) -> list[RunPlan]:
         """The plans whose data are there; the others fail before they start."""
         missing = pool.missing(sorted({plan.loader for plan in plans}), self.place.data)
         if all(plan.loader in missing for plan in plans):
@@ -142,7 +142,7 @@ class Ledger:
         return False
 
 
-def persistently(plans: Sequence[Plan], place: Place, pool: Pool) -> Generator[Answer]:
+def persistently(plans: Sequence[RunPlan], place: Place, pool: Pool) -> Generator[Answer]:
     """An answer for every plan, also when workers die: their runs are attempted again, in the end one by one."""
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
@@ -163,17 +163,17 @@ def persistently(plans: Sequence[Plan], place: Place, pool: Pool) -> Generator[A
                 yield Answer(left.pop(0), reason="failed", message=message)
 
 
-def attempt(plan: Plan, place: Place, bench: int | None = None) -> Answer:
+def attempt(plan: RunPlan, place: Place, bench: int | None = None) -> Answer:
     """One run in a worker, recorded by it; an error is an answer too, and stops no other run.
 
     bench: the process id of the bench, if it is the worker's parent: the worker ends with it.
     """
     from rankreg.train import FolderInUseError, locked
-    from rankreg_bench.training import perform
+    from rankreg_bench.runs import perform
 
     if bench is not None and bench != os.getpid():
         end_with(bench)
-    records, claim, folder = Records(place.records), place.claim(plan), place.folder(plan)
+    records, claim, folder = RecordFolder(place.records), place.claim(plan), place.folder(plan)
     answer = Answer(plan, reason="recorded")
     try:
         with locked(claim), _TURN:  # from here to the record nobody else is at it
@@ -211,7 +211,7 @@ def end_with(parent: int) -> None:
         threading.Thread(target=watch, name=name, daemon=True).start()
 
 
-def answers(plans: Sequence[Plan], place: Place, ahead: str, bench: int | None = None) -> Generator[Answer]:
+def answers(plans: Sequence[RunPlan], place: Place, ahead: str, bench: int | None = None) -> Generator[Answer]:
     """Attempt the plans on joblib's current backend, so many dispatched ahead, and answer as they come in."""
     from joblib import Parallel, delayed
 
@@ -232,7 +232,7 @@ def local_pool(workers: int) -> Iterator[Pool]:
     from joblib import parallel_config
     from joblib.externals.loky import get_reusable_executor
 
-    from rankreg_bench.training import missing_data
+    from rankreg_bench.runs import missing_data
 
     with warnings.catch_warnings(), parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
         # joblib replaces a process that holds 300 MB more than at first, as one with images does
@@ -250,7 +250,7 @@ def cluster_pool(address: str | None) -> Iterator[Pool]:
     with _client(address) as client:
         from joblib import parallel_config
 
-        def attempts(plans: Sequence[Plan], place: Place) -> Generator[Answer]:
+        def attempts(plans: Sequence[RunPlan], place: Place) -> Generator[Answer]:
             try:
                 yield from answers(plans, place, "all")  # so that workers who join later find work
             except CancelledError as error:
@@ -291,7 +291,7 @@ def _client(address: str | None) -> Iterator["Client"]:
 
 def _missing(client: "Client", loaders: Sequence[str], data_dir: Path | None) -> dict[str, str]:
     """By loader, what some worker does not find."""
-    from rankreg_bench.training import missing_data
+    from rankreg_bench.runs import missing_data
 
     try:
         found = client.run(missing_data, loaders, data_dir)
