@@ -1,6 +1,8 @@
 """The page as text: what it draws, what it says, how large it is, and what it refuses."""
 
+import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -13,6 +15,7 @@ from sklearn.metrics import roc_curve
 
 from rankreg.operating import certify, compare
 from rankreg.report import Model, Settings, render, write
+from rankreg.report.cards import cards
 from rankreg.report.charts import curve, distribution, histogram, roc_frames, roc_path
 from rankreg.report.examples import highest_negatives, lowest_positives
 from rankreg.scores import Scores
@@ -73,6 +76,31 @@ def test_the_page_says_what_certify_and_compare_return() -> None:
     assert f"p = {found.fpr.p_value:.2g}." in text
     assert "new is better than old." in text
     assert "Alarms per day" in text
+
+
+@pytest.mark.parametrize("positives", [400, 40])
+def test_a_threshold_in_use_is_shown_everywhere_instead_of_another(positives: int) -> None:
+    model = made_model("a", positives, 1600)
+    highest = float(np.sort(model.scores[model.labels == 1])[0])
+    lower = replace(model, threshold=highest - 1e-4)
+    page = render([lower], Settings(tprs=(0.98,)))
+    shown = re.findall(r'data-value="threshold" data-as="text">([^<]+)<', page)
+    assert set(shown) == {repr(lower.threshold)}
+    (card,) = cards([lower], (0.98,), 0.95, None)
+    assert repr(lower.threshold) in card.text
+    if card.json is not None:
+        alarms = np.count_nonzero(model.scores[model.labels == 0] >= highest - 1e-4)
+        found = json.loads(card.json)
+        assert (found["threshold"], found["recall"], found["fpr"]) == (lower.threshold, 1.0, alarms / 1600)
+    with pytest.raises(ValueError, match="serves one TPR"):
+        render([lower], Settings(tprs=(0.9, 0.98)))
+
+
+def test_a_threshold_that_these_scores_do_not_certify_is_refused() -> None:
+    model = made_model("a", 400, 1600)
+    certified = certify(model.labels, model.scores, tpr=0.98).threshold
+    with pytest.raises(ValueError, match="higher than"):
+        render([replace(model, threshold=certified + 1e-9)], Settings(tprs=(0.98,)))
 
 
 def test_the_page_names_its_sources_and_refers_to_nothing_outside() -> None:

@@ -15,6 +15,7 @@ from rankreg.operating import (
     findings,
     percent,
 )
+from rankreg.operating.points import point_at
 from rankreg.report.scored_model import Model
 from rankreg.report.text import finding_lines, number, point_lines, share, to_json
 
@@ -56,12 +57,28 @@ def cards(
                 units=model.units,
                 per=per,
             )
-            points = {point.tpr: point for point in together.points}
+            points = {point.tpr: _in_use(model, point, prevalence) for point in together.points}
         found += [
             _certified(model, points[tpr]) if tpr in points else _uncertified(model, tpr, confidence, per)
             for tpr in dict.fromkeys(tprs)
         ]
     return found
+
+
+def _in_use(model: Model, point: OperatingPoint, prevalence: float | None) -> OperatingPoint:
+    """The point at the model's own threshold, if it has one."""
+    if model.threshold is None:
+        return point
+    return point_at(
+        model.sample,
+        point.rank,
+        tpr=point.tpr,
+        confidence=point.confidence,
+        fpr_confidence=point.fpr_confidence,
+        prevalence=prevalence,
+        per=point.per,
+        threshold=model.threshold,
+    )
 
 
 def _certified(model: Model, point: OperatingPoint) -> Card:
@@ -86,5 +103,6 @@ def _uncertified(model: Model, tpr: float, confidence: float, per: Per) -> Card:
     judged = model.sample.judged(per)
     because = model.refused or str(NotEnoughPositives(judged.trials, tpr, confidence))
     usual = float(empirical_thresholds(judged.scores, np.array([tpr]))[0])
-    text = f"{model.name}: UNCERTIFIED\n{because}\nUsual threshold, which guarantees nothing: {usual!r}\n"
+    in_use = usual if model.threshold is None else model.threshold
+    text = f"{model.name}: UNCERTIFIED\n{because}\nThreshold, which guarantees nothing: {in_use!r}\n"
     return Card(model.name, tpr, False, False, because, text, None)

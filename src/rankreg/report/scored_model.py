@@ -28,7 +28,8 @@ class Model:
     ids: names of the samples, by which models are matched; without them, by position. details: from places in the
     arrays to columns of values, shown beside the hardest samples. image: from a place to a picture, or None.
     source: what the foot of the page says about the data, e.g. {"file": …, "sha256": …}. units: one value per
-    sample; rows with the same value need not be independent of each other.
+    sample; rows with the same value need not be independent of each other. threshold: the one that was chosen by
+    these scores and is in use, e.g. that of a fitted model; without it the report chooses.
     """
 
     name: str
@@ -39,10 +40,11 @@ class Model:
     image: Images | None = None
     source: Mapping[str, str] = field(default_factory=dict)
     units: NDArray[Any] | None = None
+    threshold: float | None = None
 
     @classmethod
     def of(cls, name: str, scores: Scores, **more: Any) -> "Model":
-        """From `Scores` with their units; more: details, image, source."""
+        """From `Scores` with their units; more: details, image, source, threshold."""
         return cls(name, scores.labels, scores.values, scores.ids, units=scores.units, **more)
 
     @cached_property

@@ -83,13 +83,13 @@ def _with(stops: Shares, more: Iterable[float]) -> Shares:
 
 @dataclass(frozen=True)
 class Ranks(Record):
-    """What follows from the number of positives, or the sizes of their units, and the stops alone.
+    """What follows from the number of positives, or from the sizes of their units, and from the stops.
 
-    positives: how many rows, or for a recall per unit how many units, are ranked. units: how many there are, if
-    any were given. ranks: the distinct ranks in use, ascending, and `places` points into them: one entry per pair
-    of TPR and confidence, TPR first. certified: whether that rank carries the guarantee; otherwise it is the usual,
-    empirical one and `needed` says how many positives, or units if any were given, it would take. usual, risk: per
-    TPR. highest: per confidence.
+    positives: how many rows are ranked, or how many units for a recall per unit. units: how many units there are;
+    None if none were given. ranks: the distinct ranks, ascending, then one for each fixed target. places: for each
+    pair of TPR and confidence, TPR first, where its rank stands in `ranks`. certified: whether the rank carries the
+    guarantee; otherwise it is the usual, empirical one. needed: how many positives or units would certify the pair.
+    usual, risk: per TPR. highest: the highest TPR that can be certified, per confidence.
     """
 
     positives: int
@@ -138,6 +138,9 @@ def ranks_for(trials: Trials, stops: Stops) -> Ranks:
         )
     used = np.where(certified > 0, certified, usual[:, None])
     ranks = np.unique(np.append(used, usual))
+    places = np.searchsorted(ranks, used)
+    in_use = list(stops.fixed_tprs), stops.fixed_confidence
+    places[in_use] = len(ranks) + np.arange(len(stops.fixed_tprs))  # of their own: a threshold in use may be lower
     needed = [
         [0 if rank else units_needed(trials, tpr, sure) for rank, sure in zip(row, stops.confidences, strict=True)]
         for row, tpr in zip(certified, stops.tprs, strict=True)
@@ -145,8 +148,8 @@ def ranks_for(trials: Trials, stops: Stops) -> Ranks:
     return Ranks(
         positives=positives,
         units=units_of(trials),
-        ranks=ranks.tolist(),
-        places=np.searchsorted(ranks, used).ravel().tolist(),
+        ranks=np.append(ranks, used[in_use]).tolist(),
+        places=places.ravel().tolist(),
         certified=(certified > 0).astype(int).ravel().tolist(),
         needed=np.ravel(needed).tolist(),
         usual=np.searchsorted(ranks, usual).tolist(),
@@ -165,7 +168,10 @@ def counts_for(model: Model, ranks: Ranks, stops: Stops, per: Per = "row") -> Co
     """Thresholds, counts and exact bounds of one model."""
     judged = model.sample.judged(per)
     ordered, rows, negatives = np.sort(judged.scores), model.positives, model.negatives
-    thresholds = ordered[np.array(ranks.ranks) - 1]
+    thresholds = ordered[np.array(ranks.ranks) - 1].astype(np.float64)
+    if model.threshold is not None:
+        _check_in_use(model.name, model.threshold, float(thresholds[-1]), ranks, stops)
+        thresholds[-1] = model.threshold
     caught = len(ordered) - np.searchsorted(ordered, thresholds, side="left")
     false = len(negatives) - np.searchsorted(negatives, thresholds, side="left")
     in_cells = false[ranks.places]
@@ -189,6 +195,17 @@ def counts_for(model: Model, ranks: Ranks, stops: Stops, per: Per = "row") -> Co
         high=high.tolist(),
         refused=model.refused is not None,
     )
+
+
+def _check_in_use(name: str, threshold: float, highest: float, ranks: Ranks, stops: Stops) -> None:
+    """A threshold in use belongs to one target, and is not higher than what these scores certify."""
+    if len(stops.fixed_tprs) > 1:
+        raise ValueError(f"{name} has a threshold, which serves one TPR: give one, or a model without a threshold")
+    if ranks.certified[stops.cell(stops.fixed_tprs[0], stops.fixed_confidence)] and threshold > highest:
+        raise ValueError(
+            f"{name}: the threshold {threshold!r} is higher than {highest!r}, the highest that these scores"
+            " certify: pass the scores by which it was chosen"
+        )
 
 
 def bounds(
@@ -279,7 +296,7 @@ def values_at(ranks: Ranks, counts: Counts, negatives: int, stops: Stops, settin
         "everything": counts.false[place] == negatives,
         "usual_everything": counts.false[usual] == negatives,
         "refused": counts.refused,
-        "same": counts.thresholds[place] == counts.thresholds[usual],
+        "same": (counts.caught[place], counts.false[place]) == (counts.caught[usual], counts.false[usual]),
         "needed": ranks.needed[cell],
         "highest_tpr": ranks.highest[setting.confidence],
     }

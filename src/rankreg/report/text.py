@@ -260,7 +260,7 @@ def _npv(point: OperatingPoint, sure: str) -> str:
 
 def _price(point: OperatingPoint) -> str:
     usual = point.uncertified
-    if usual.threshold == point.threshold:
+    if (usual.recall, usual.fpr) == (point.recall, point.fpr):
         return "no price: the usual threshold is the same one"
     chance = ("at most " if usual.tied else "") + share(usual.shortfall_risk)
     if usual.fpr >= 1:

@@ -63,7 +63,7 @@ const rankreg = (() => {
       everything: counts.false[place] === negatives,
       usual_everything: counts.false[usual] === negatives,
       refused: counts.refused,
-      same: counts.thresholds[place] === counts.thresholds[usual],
+      same: counts.caught[place] === counts.caught[usual] && counts.false[place] === counts.false[usual],
       needed: ranks.needed[cell],
       highest_tpr: ranks.highest[at.confidence],
     };
