@@ -3,6 +3,7 @@
 Names load on first use: `import rankreg` and `rankreg.metrics` stay free of torch.
 """
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from rankreg.buffer import PositiveBuffer
     from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier, make_fpr_at_tpr_scorer
     from rankreg.losses import LOSSES, make_loss
-    from rankreg.multiclass import critical_score
+    from rankreg.metrics import positive_score
     from rankreg.objective import Objective, Terms
     from rankreg.ranking import rank
     from rankreg.regularizer import RankReg, rank_penalty
@@ -28,12 +29,14 @@ _HOME = {
     "RankReg": "regularizer",
     "RankRegClassifier": "estimators",
     "Terms": "objective",
-    "critical_score": "multiclass",
     "make_fpr_at_tpr_scorer": "estimators",
     "make_loss": "losses",
+    "positive_score": "metrics",
     "rank": "ranking",
     "rank_penalty": "regularizer",
 }
+
+_OLD = {"critical_score": "positive_score"}  # for one version, with a warning
 
 __all__ = [
     "ALM",
@@ -44,12 +47,12 @@ __all__ = [
     "RankReg",
     "RankRegClassifier",
     "Terms",
-    "critical_score",
     "losses",
     "make_fpr_at_tpr_scorer",
     "make_loss",
     "metrics",
     "operating",
+    "positive_score",
     "rank",
     "rank_penalty",
 ]
@@ -58,6 +61,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in ("losses", "metrics", "operating"):
         return import_module(f"rankreg.{name}")
+    if name in _OLD:
+        warnings.warn(f"rankreg.{name} is now rankreg.{_OLD[name]}", FutureWarning, stacklevel=2)
+        name = _OLD[name]
     if name in _HOME:
         return getattr(import_module(f"rankreg.{_HOME[name]}"), name)
     raise AttributeError(f"module 'rankreg' has no attribute {name!r}")

@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from rankreg.metrics import column_hint
+from rankreg.metrics import column_hint, positive_score
 
 
 def values_are_readable(tensor: Tensor) -> bool:
@@ -63,6 +63,14 @@ def check_multiclass(logits: Tensor, labels: Tensor) -> None:
         raise ValueError(f"labels must be class indices of an integer dtype, got {labels.dtype}: use .long()")
     if values_are_readable(labels) and not bool(((labels >= 0) & (labels < logits.shape[1])).all()):
         raise ValueError(f"labels must lie in 0 … {logits.shape[1] - 1}, got {distinct(labels)}")
+
+
+def one_against_rest(logits: Tensor, labels: Tensor, positive: int | None) -> tuple[Tensor, Tensor]:
+    """Scores and labels of one class, from logits (N, K) and class labels; None: they are binary already."""
+    if positive is None:
+        return logits, labels
+    check_multiclass(logits, labels)
+    return positive_score(logits, positive), labels == positive
 
 
 def check_ids(ids: Tensor, labels: Tensor) -> None:

@@ -1,10 +1,13 @@
-"""Look-up in a literal table, with the nearest valid name in the error."""
+"""Names: look-up in a literal table, with the nearest valid name in the error, and old spellings of parameters."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import TypeVar
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 Value = TypeVar("Value")
+Given = ParamSpec("Given")
 
 
 def look_up(table: Mapping[str, Value], name: str, what: str) -> Value:
@@ -14,3 +17,25 @@ def look_up(table: Mapping[str, Value], name: str, what: str) -> Value:
     near = get_close_matches(str(name).lower(), table, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise ValueError(f"unknown {what} {name!r}: {hint}choose one of {', '.join(map(repr, table))}")
+
+
+def renamed(**new_names: str) -> Callable[[Callable[Given, Value]], Callable[Given, Value]]:
+    """Decorate a function so that old spellings of its keywords still work, with a FutureWarning.
+
+    `@renamed(critical="positive")` passes `critical=2` on as `positive=2`. The signature shows new names only.
+    """
+
+    def decorate(function: Callable[Given, Value]) -> Callable[Given, Value]:
+        @wraps(function)
+        def call(*args: Given.args, **given: Given.kwargs) -> Value:
+            for old in new_names.keys() & given.keys():
+                new = new_names[old]
+                if new in given:
+                    raise TypeError(f"{new} was given twice, also by its old name {old}: pass {new} alone")
+                warnings.warn(f"{old} is now {new}: pass {new}=", FutureWarning, stacklevel=2)
+                given[new] = given.pop(old)
+            return function(*args, **given)
+
+        return call
+
+    return decorate

@@ -15,12 +15,12 @@ from rankreg._checks import (
     at_least_float32,
     check_binary,
     check_ids,
-    check_multiclass,
     check_not_negative,
     check_positive,
+    one_against_rest,
     values_are_readable,
 )
-from rankreg.multiclass import critical_score
+from rankreg._names import renamed
 from rankreg.published import ALM_SETTINGS
 
 PUBLISHED = ALM_SETTINGS  # data set → base loss → (μ₀, δ)
@@ -36,8 +36,8 @@ class ALM(nn.Module):
     N, P: the batch's negatives and positives; δ: `delta`; μ: grows from `mu` by the factor `rho`, see `end_epoch`;
     λ_i: the multiplier of training sample i, named by ids in 0 … samples − 1. It starts at 0 and, in training
     mode, grows by μ·q_i whenever sample i is seen. All of it is in `state_dict()`, in float64
-    whatever the module is cast to. With `critical`, a class index,
-    the term takes logits (N, K) and class labels, and s is `critical_score`.
+    whatever the module is cast to. With `positive`, a class index,
+    the term takes logits (N, K) and class labels, and s is `positive_score`.
     """
 
     name = "alm"
@@ -46,6 +46,7 @@ class ALM(nn.Module):
     epoch: Tensor
     last_auc: Tensor
 
+    @renamed(critical="positive")
     def __init__(
         self,
         samples: int,
@@ -53,7 +54,7 @@ class ALM(nn.Module):
         mu: float = 1e-5,
         delta: float = 0.25,
         rho: float = 2.0,
-        critical: int | None = None,
+        positive: int | None = None,
     ) -> None:
         super().__init__()
         if samples < 1:
@@ -62,7 +63,7 @@ class ALM(nn.Module):
         check_not_negative(delta, "delta", "it is the margin between positives and negatives")
         if not (rho >= 1 and math.isfinite(rho)):
             raise ValueError(f"rho must be a finite number of at least 1, got {rho!r}: mu grows by it")
-        self.delta, self.rho, self.critical = delta, rho, critical
+        self.delta, self.rho, self.positive = delta, rho, positive
         self.largest_mu = mu * rho ** (5 if mu < 1e-3 else 3)
         self.register_buffer("multipliers", torch.zeros(samples, dtype=torch.float64))
         self.register_buffer("mu", torch.tensor(mu, dtype=torch.float64))
@@ -71,9 +72,7 @@ class ALM(nn.Module):
 
     def forward(self, scores: Tensor, labels: Tensor, ids: Tensor | None = None) -> Tensor:
         """The term, a scalar; in training mode the multipliers of the positives seen grow."""
-        if self.critical is not None:
-            check_multiclass(scores, labels)
-            scores, labels = critical_score(scores, self.critical), labels == self.critical
+        scores, labels = one_against_rest(scores, labels, self.positive)
         check_binary(scores, labels)
         ids = self._checked(ids, labels)
         positive = labels == 1

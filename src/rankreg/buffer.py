@@ -79,7 +79,7 @@ class PositiveBuffer(nn.Module):
         self._check(inputs, labels, ids)
         if scores.shape != labels.shape:
             several = scores.ndim == 2 and scores.shape[1] > 1
-            hint = ": for logits (N, K) pass critical_score(logits, critical)" if several else ""
+            hint = ": for logits (N, K) pass positive_score(logits, positive)" if several else ""
             raise ValueError(
                 f"expected one score per sample, shape {tuple(labels.shape)}, got {tuple(scores.shape)}"
                 f"{hint or column_hint(tuple(scores.shape), 'scores', 'squeeze(1)')}"

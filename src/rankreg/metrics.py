@@ -6,10 +6,15 @@ number is undefined.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from rankreg._names import renamed
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Floats = NDArray[np.floating]
 Bools = NDArray[np.bool_]
@@ -84,6 +89,43 @@ def threshold_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float) -> float
 
 
 @overload
+def positive_score(logits: "Tensor", positive: int) -> "Tensor": ...
+@overload
+def positive_score(logits: ArrayLike, positive: int) -> Floats: ...
+@renamed(critical="positive")
+def positive_score(logits: Any, positive: int) -> Any:
+    """One score per sample from many classes: the log-odds of the positive class against all others.
+
+        s = z_c − log Σ_{k≠c} exp(z_k),    so that sigmoid(s) = softmax(z)_c
+
+    Args:
+        logits: z, shape (N, K), a numpy array or a torch tensor. Half precision becomes float32.
+        positive: c, the index of the positive (critical) class.
+
+    Returns:
+        s, shape (N,), an array or a tensor like the logits. Tensors keep their gradient.
+
+    Raises:
+        ValueError: the logits are not (N, K) with at least two classes, or there is no such class.
+
+    Example:
+        >>> positive_score([[0.0, 0.0, 2.0]], positive=2).round(3)
+        array([1.307])
+    """
+    tensor = hasattr(logits, "logsumexp")
+    values: Any = logits if tensor else check_scores(logits)
+    if values.ndim != 2 or values.shape[1] < 2:
+        raise ValueError(f"expected logits (N, K) with at least two classes, got shape {tuple(values.shape)}")
+    if not 0 <= positive < values.shape[1]:
+        raise ValueError(f"positive must be a class index in 0 … {values.shape[1] - 1}, got {positive}")
+    others = [index for index in range(values.shape[1]) if index != positive]
+    if tensor:
+        values = values if values.is_floating_point() and values.element_size() == 8 else values.float()
+        return values[:, positive] - values[:, others].logsumexp(dim=1)
+    return values[:, positive] - np.logaddexp.reduce(values[:, others], axis=1)
+
+
+@overload
 def error_at_tpr(y_true: ArrayLike, logits: ArrayLike, tpr: float, *, critical: int) -> float: ...
 @overload
 def error_at_tpr(
@@ -101,7 +143,7 @@ def error_at_tpr(
     targets = _tprs(tpr)
     labels, values = _multiclass(y_true, logits, critical)
     others = np.delete(values, critical, axis=1)
-    scores = values[:, critical] - np.logaddexp.reduce(others, axis=1)
+    scores = positive_score(values, critical)
     best_other = others.argmax(axis=1)
     best_other += best_other >= critical  # back to the original class index
     thresholds = empirical_thresholds(scores[labels == critical], targets)

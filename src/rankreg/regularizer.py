@@ -9,12 +9,11 @@ from torch import Tensor, nn
 from rankreg._checks import (
     at_least_float32,
     check_binary,
-    check_multiclass,
     check_not_negative,
     check_positive,
+    one_against_rest,
 )
-from rankreg._names import look_up
-from rankreg.multiclass import critical_score
+from rankreg._names import look_up, renamed
 from rankreg.ranking import black_box_gradient, ranks_among_others, run_starts
 
 PenaltyName = Literal["rank", "squared", "cubed", "exponential"]
@@ -125,7 +124,7 @@ class RankReg(nn.Module):
         margin: what positives must be ahead of negatives by, in units of the space. Default 0.
         among: "negatives" ranks positives among negatives, "all" among all samples.
         weight: λ, the factor of the term. 0 switches it off.
-        critical: a class index. Then logits (N, K) and class labels are expected, and samples are ranked by the
+        positive: a class index. Then logits (N, K) and class labels are expected, and samples are ranked by the
             probability of that class.
 
     Raises:
@@ -145,6 +144,7 @@ class RankReg(nn.Module):
 
     name = "rankreg"
 
+    @renamed(critical="positive")
     def __init__(
         self,
         penalty: PenaltyName = "squared",
@@ -155,7 +155,7 @@ class RankReg(nn.Module):
         margin: float = 0.0,
         among: AmongName = "negatives",
         weight: float = DEFAULT_WEIGHT,
-        critical: int | None = None,
+        positive: int | None = None,
     ) -> None:
         super().__init__()
         look_up(PENALTIES, penalty, "penalty")
@@ -166,26 +166,25 @@ class RankReg(nn.Module):
         check_not_negative(weight, "weight", "use 0 to switch the term off")
         self.penalty, self.space, self.margin, self.among = penalty, space, margin, among
         self.reach, self.gamma = reach, gamma
-        self.weight, self.critical = weight, critical
+        self.weight, self.positive = weight, positive
 
     @classmethod
-    def published(cls, *, gamma: float = 1.0, critical: int | None = None) -> "RankReg":
+    @renamed(critical="positive")
+    def published(cls, *, gamma: float = 1.0, positive: int | None = None) -> "RankReg":
         """The term as the paper describes it: squared ranks among all samples, of probabilities, with weight 1.
 
         Args:
             gamma: the width γ of the interpolation. The paper does not state its value; 1 is what we run.
-            critical: as in `RankReg`.
+            positive: as in `RankReg`.
 
         Returns:
             A `RankReg` with these settings.
         """
-        return cls(gamma=gamma, space="probability", among="all", weight=1.0, critical=critical)
+        return cls(gamma=gamma, space="probability", among="all", weight=1.0, positive=positive)
 
     def forward(self, scores: Tensor, labels: Tensor, ids: Tensor | None = None) -> Tensor:
         """The weighted penalty, a scalar. `ids` are not needed: every term is called alike."""
-        if self.critical is not None:
-            check_multiclass(scores, labels)
-            scores, labels = critical_score(scores, self.critical), labels == self.critical
+        scores, labels = one_against_rest(scores, labels, self.positive)
         return self.weight * rank_penalty(
             scores,
             labels,
@@ -199,10 +198,10 @@ class RankReg(nn.Module):
 
     def extra_repr(self) -> str:
         width = f"gamma={self.gamma}" if self.gamma is not None else f"reach={self.reach or DEFAULT_REACH}"
-        critical = "" if self.critical is None else f", critical={self.critical}"
+        positive = "" if self.positive is None else f", positive={self.positive}"
         return (
             f"{self.penalty!r}, {width}, space={self.space!r}, margin={self.margin}, among={self.among!r},"
-            f" weight={self.weight}{critical}"
+            f" weight={self.weight}{positive}"
         )
 
 

@@ -7,9 +7,8 @@ Ranks are over the whole training set, so no buffer is needed. The libraries are
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rankreg.boosting.metric import lightgbm_fpr_at_tpr, xgboost_fpr_at_tpr
-from rankreg.boosting.objective import RankObjective, lightgbm_objective, xgboost_objective
-from rankreg.boosting.ranks import rank_gradient
+from rankreg.boosting.fpr_metric import lightgbm_fpr_at_tpr, xgboost_fpr_at_tpr
+from rankreg.boosting.objectives import RankObjective, lightgbm_objective, rank_gradient, xgboost_objective
 
 if TYPE_CHECKING:
     from rankreg.boosting.classifiers import RankRegLGBMClassifier, RankRegXGBClassifier

@@ -17,16 +17,16 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from rankreg.boosting.data import checked
-from rankreg.boosting.metric import lightgbm_fpr_at_tpr, xgboost_fpr_at_tpr
-from rankreg.boosting.objective import (
+from rankreg.boosting.fpr_metric import lightgbm_fpr_at_tpr, xgboost_fpr_at_tpr
+from rankreg.boosting.objectives import (
     DEFAULT_REACH,
     DEFAULT_WEIGHT,
+    PenaltyName,
+    checked,
     lightgbm_objective,
     log_odds,
     xgboost_objective,
 )
-from rankreg.boosting.ranks import PenaltyName
 from rankreg.labels import binary_target, positive_class
 
 Arrays = tuple[Any, Any, Any]  # inputs, labels of 0 and 1, weights or None

@@ -5,21 +5,22 @@ Works with `lightning` and with `pytorch_lightning`, whichever is in use.
 
 import sys
 from collections.abc import Mapping
-from functools import wraps
+from functools import reduce, wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from rankreg._checks import at_least_float32
-from rankreg._trees import map_rows
+from rankreg._trees import join_rows, map_rows
 from rankreg.buffer import PolicyName, PositiveBuffer
 from rankreg.distributed import World
-from rankreg.integrations._dealing import Held, dealt, on_cpu
-from rankreg.multiclass import critical_score
+from rankreg.metrics import positive_score
 from rankreg.regularizer import RankReg
 
+Held = dict[str, Any]  # what `PositiveBuffer.get_extra_state` returns
 PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
 
@@ -46,7 +47,7 @@ class RankRegCallback(Callback):
         trainer = Trainer(callbacks=[RankRegCallback()])
 
     `training_step` stays as it is, but returns its raw scores too: `{"loss": loss, "scores": scores}`; its loss is
-    then over batch and buffer. Scores are (N,), or logits (N, K) for a term with `critical`.
+    then over batch and buffer. Scores are (N,), or logits (N, K) for a term with `positive`.
 
     term: `RankReg()` by default; weight 0 leaves the buffer alone. capacity, policy: those of the `PositiveBuffer`,
     over all processes. labels: where in the batch they are, an index or a key. scores: their key in what
@@ -79,7 +80,7 @@ class RankRegCallback(Callback):
         self._replaced: Any = None  # a training_step of the instance rather than of its class
 
     def _new_buffer(self) -> PositiveBuffer:
-        positive = 1 if self.term.critical is None else self.term.critical
+        positive = 1 if self.term.positive is None else self.term.positive
         return PositiveBuffer(self.world.share(self.capacity), self.policy, positive=positive)
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
@@ -144,11 +145,11 @@ class RankRegCallback(Callback):
             return None
         scores = self._scores_of(output)
         term = self.term(self.world.gather(scores), self.world.gather(labels))
-        critical = self.term.critical
+        positive = self.term.positive
         self._seen = (
             batch,
             labels,
-            scores.detach() if critical is None else critical_score(scores.detach(), critical),
+            scores.detach() if positive is None else positive_score(scores.detach(), positive),
         )
         module.log(self.term.name, term.detach(), batch_size=len(labels))
         return {**output, "loss": output["loss"] + term}
@@ -188,3 +189,29 @@ class RankRegCallback(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Keep them until training starts; testing needs none."""
         self._saved = state_dict["processes"]
+
+
+def dealt(states: list[Held], rank: int, size: int) -> Held:
+    """This process's state: its own if there are as many processes as before, else every `size`-th sample of all.
+
+    Processes that share a capacity fairly have room for what they are dealt.
+    """
+    if len(states) == size:
+        return states[rank]
+    full = [state for state in states if len(state["scores"])]
+    if not full:
+        return {"inputs": None, "scores": torch.empty(0), "ids": None}
+    every = slice(rank, None, size)
+    inputs = reduce(join_rows, (state["inputs"] for state in full))
+    scores: Tensor = torch.cat([state["scores"] for state in full])
+    return {"inputs": map_rows(lambda leaf: leaf[every], inputs), "scores": scores[every], "ids": None}
+
+
+def on_cpu(state: Held) -> Held:
+    """The same tensors where every process can read them."""
+    inputs = state["inputs"]
+    return {
+        "inputs": inputs if inputs is None else map_rows(Tensor.cpu, inputs),
+        "scores": state["scores"].cpu(),
+        "ids": state["ids"],
+    }

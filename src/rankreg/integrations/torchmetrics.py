@@ -6,10 +6,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from rankreg._checks import at_least_float32, check_binary, check_multiclass
-from rankreg._names import look_up
+from rankreg._checks import at_least_float32, check_binary, one_against_rest
+from rankreg._names import look_up, renamed
 from rankreg.metrics import fpr_at_tpr
-from rankreg.multiclass import critical_score
 
 try:
     from torchmetrics import Metric
@@ -26,7 +25,7 @@ class FPRAtTPR(Metric):
         FPR = |{j ∈ N : s_j ≥ t}| / |N|,    t the k-th highest positive score, k = ⌈tpr · |P|⌉
 
     Exact, over all samples of all processes: as `rankreg.metrics.fpr_at_tpr`. Scores s are raw, never squashed, and
-    kept in the metric's dtype (float32 unless `set_dtype(torch.float64)` was called). critical: a class index, for
+    kept in the metric's dtype (float32 unless `set_dtype(torch.float64)` was called). positive: a class index, for
     logits (N, K) and class labels. Without positives or without negatives it is undefined: an error, or NaN with
     undefined="nan", which single batches of a rare class and Lightning's sanity check need.
     """
@@ -37,11 +36,12 @@ class FPRAtTPR(Metric):
     scores: list[Tensor]
     labels: list[Tensor]
 
+    @renamed(critical="positive")
     def __init__(
         self,
         tpr: float = 0.95,
         *,
-        critical: int | None = None,
+        positive: int | None = None,
         undefined: Literal["raise", "nan"] = "raise",
         **settings: Any,
     ) -> None:
@@ -49,16 +49,14 @@ class FPRAtTPR(Metric):
         if not (isinstance(tpr, (int, float)) and 0 < tpr <= 1):
             raise ValueError(f"tpr must lie in (0, 1], got {tpr!r}: write 0.95 for 95 %")
         self.raises = look_up({"raise": True, "nan": False}, undefined, "undefined")
-        self.tpr, self.critical = tpr, critical
+        self.tpr, self.positive = tpr, positive
         self.add_state("scores", default=[], dist_reduce_fx="cat")
         # Numbers, not flags: a process without samples sends an empty tensor of the metric's dtype.
         self.add_state("labels", default=[], dist_reduce_fx="cat")
 
     def update(self, preds: Tensor, target: Tensor) -> None:
-        """Take in scores (N,) and labels in {0, 1}; with `critical`, logits (N, K) and class labels."""
-        if self.critical is not None:
-            check_multiclass(preds, target)
-            preds, target = critical_score(preds, self.critical), target == self.critical
+        """Take in scores (N,) and labels in {0, 1}; with `positive`, logits (N, K) and class labels."""
+        preds, target = one_against_rest(preds, target, self.positive)
         check_binary(preds, target)
         dtype = torch.float64 if self.dtype == torch.float64 else torch.float32
         self.scores.append(preds.detach().to(dtype))
@@ -79,5 +77,5 @@ class FPRAtTPR(Metric):
         return torch.tensor(value, dtype=torch.float32, device=self.device)
 
     def extra_repr(self) -> str:
-        critical = "" if self.critical is None else f", critical={self.critical}"
-        return f"{self.tpr}{critical}"
+        positive = "" if self.positive is None else f", positive={self.positive}"
+        return f"{self.tpr}{positive}"

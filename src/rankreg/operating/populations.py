@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankreg.metrics import empirical_thresholds, error_at_tpr
+from rankreg.metrics import empirical_thresholds, error_at_tpr, positive_score
 from rankreg.operating._records import Interval, check_confidence
 from rankreg.operating.exact import lower_bound, upper_bound
 from rankreg.operating.points import Sample
@@ -97,7 +97,7 @@ def error_at_tpr_intervals(
     check_confidence(confidence)
     labels, values = np.asarray(y_true), np.asarray(logits, dtype=np.float64)
     others = np.delete(values, critical, axis=1)
-    odds = values[:, critical] - np.logaddexp.reduce(others, axis=1)
+    odds = positive_score(values, critical)
     best = others.argmax(axis=1)
     best += best >= critical  # back to the original class index
     random = np.random.default_rng(seed)

@@ -80,7 +80,7 @@ class RankRegMethod(_Method):
 
     def term(self, samples: int, critical: int | None) -> Term:
         settings: dict[str, Any] = self.model_dump(exclude={"name", "buffer"})
-        return RankReg(**settings, critical=critical)
+        return RankReg(**settings, positive=critical)
 
 
 class ALMMethod(_Method):
@@ -93,4 +93,4 @@ class ALMMethod(_Method):
     buffer: BufferSettings = BufferSettings(capacity=0)
 
     def term(self, samples: int, critical: int | None) -> Term:
-        return ALM(samples, mu=self.mu, delta=self.delta, rho=self.rho, critical=critical)
+        return ALM(samples, mu=self.mu, delta=self.delta, rho=self.rho, positive=critical)

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankreg.datasets.splits import Samples, Splits
-from rankreg.metrics import auc, error_at_tpr, fpr_at_tpr
+from rankreg.metrics import auc, error_at_tpr, fpr_at_tpr, positive_score
 from rankreg.models import MLPShape, ResNetShape
-from rankreg.multiclass import critical_score
 from rankreg.scores import Scores
 from rankreg.train.config import MULTICLASS_LOSS, LossSettings, TrainConfig
 
@@ -50,7 +49,7 @@ class Task:
 
     def criticality(self, values: Tensor) -> Tensor:
         """One score per sample, higher = more critical."""
-        return values if self.classes == 2 else critical_score(values, self.critical)
+        return values if self.classes == 2 else positive_score(values, self.critical)
 
     def watched(self, scores: Scores) -> dict[str, float]:
         """AUC of the critical class and its FPR at `WATCHED_TPRS`, for learning curves."""

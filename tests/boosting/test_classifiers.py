@@ -160,7 +160,7 @@ def test_cross_validation_of_the_classifier(made: Any) -> None:
 @both
 def test_mammography_is_learned(made: Any) -> None:
     """Out of fold, AUC 0.9 and more: what published work reports for this table, and for plain boosting."""
-    shared = Path(os.environ.get("RANKREG_SHARED_DATA", Path(__file__).parents[2] / "shared/data"))
+    shared = Path(os.environ.get("RANKREG_SHARED_DATA", Path(__file__).parents[3] / "shared/data"))
     file = shared / "tabular" / "mammography.csv.xz"
     if not file.exists():
         pytest.skip("mammography is not here: set RANKREG_SHARED_DATA to the folder of the data sets")
@@ -175,7 +175,7 @@ def test_mammography_is_learned(made: Any) -> None:
 
 @pytest.mark.slow
 def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    path = Path(__file__).parents[1] / "examples/boosting_lightgbm.py"
+    path = Path(__file__).parents[2] / "examples/boosting_lightgbm.py"
     found = runpy.run_path(str(path))["main"](rows=3000)
     assert all(0 <= rate < 60 for rate in found.values())
     assert "FPR@90" in capsys.readouterr().out

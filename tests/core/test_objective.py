@@ -53,9 +53,9 @@ def test_a_batch_that_is_all_buffer_has_a_base_of_zero() -> None:
 
 def test_many_classes_use_the_same_objective() -> None:
     logits, labels = torch.randn(8, 3), torch.arange(8) % 3
-    terms = Objective(cross_entropy_per_sample, RankReg(critical=2))(logits, labels)
+    terms = Objective(cross_entropy_per_sample, RankReg(positive=2))(logits, labels)
     torch.testing.assert_close(terms.parts["base"], cross_entropy(logits, labels))
-    torch.testing.assert_close(terms.parts["rankreg"], RankReg(critical=2)(logits, labels))
+    torch.testing.assert_close(terms.parts["rankreg"], RankReg(positive=2)(logits, labels))
 
 
 def test_everything_several_processes_share_goes_through_gather() -> None:

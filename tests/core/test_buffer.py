@@ -243,7 +243,7 @@ def test_misuse_is_refused_with_what_to_do() -> None:
         buffer.extend(inputs, labels, torch.arange(3))
     with pytest.raises(ValueError, match="integer ids"):
         PositiveBuffer(4).extend(inputs, labels, torch.rand(3))
-    with pytest.raises(ValueError, match="critical_score"):
+    with pytest.raises(ValueError, match="positive_score"):
         buffer.update(inputs, labels, torch.zeros(3, 2))
     with pytest.raises(ValueError, match="NaN"):
         buffer.update(inputs, labels, torch.full((3,), float("nan")))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from rankreg import ALM, LOSSES, critical_score
+from rankreg import ALM, LOSSES, positive_score
 from rankreg.alm import PUBLISHED, shortfalls
 
 
@@ -126,10 +126,10 @@ def test_a_model_cast_to_another_precision_takes_nothing_from_alm(dtype: torch.d
     assert float(alm.multipliers[0]) == pytest.approx(2.25e-9)
 
 
-def test_many_classes_are_ordered_by_the_critical_score() -> None:
+def test_many_classes_are_ordered_by_the_positive_score() -> None:
     logits, labels = torch.randn(12, 4), torch.arange(12) % 4
-    many, binary = ALM(12, critical=3), ALM(12)
-    expected = binary(critical_score(logits, 3), (labels == 3).long(), torch.arange(12))
+    many, binary = ALM(12, positive=3), ALM(12)
+    expected = binary(positive_score(logits, 3), (labels == 3).long(), torch.arange(12))
     torch.testing.assert_close(many(logits, labels, torch.arange(12)), expected)
 
 

@@ -18,8 +18,7 @@ from torchmetrics import MetricCollection
 from torchmetrics.classification import BinaryAUROC
 
 from rankreg.integrations import FPRAtTPR
-from rankreg.metrics import fpr_at_tpr
-from rankreg.multiclass import critical_score
+from rankreg.metrics import fpr_at_tpr, positive_score
 
 
 def sample(count: int = 300, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -72,9 +71,9 @@ def test_half_precision_becomes_float32_and_set_dtype_keeps_float64() -> None:
 def test_logits_are_ranked_by_the_odds_of_the_critical_class() -> None:
     logits = torch.randn(200, 4)
     labels = torch.randint(0, 4, (200,))
-    metric = FPRAtTPR(0.9, critical=2)
+    metric = FPRAtTPR(0.9, positive=2)
     metric.update(logits, labels)
-    expected = fpr_at_tpr((labels == 2).numpy(), critical_score(logits, 2).numpy(), 0.9)
+    expected = fpr_at_tpr((labels == 2).numpy(), positive_score(logits, 2).numpy(), 0.9)
     assert metric.compute().item() == pytest.approx(expected, abs=1e-7)
 
 

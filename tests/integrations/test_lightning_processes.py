@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 from rankreg.integrations import RankRegCallback
-from rankreg.integrations._dealing import dealt
-from tests.test_lightning import QUIET, Module, data
-from tests.test_lightning import pytestmark as pytestmark
+from rankreg.integrations.lightning import dealt
+from tests.integrations.test_lightning import QUIET, Module, data
+from tests.integrations.test_lightning import pytestmark as pytestmark
 
 
 def test_buffers_of_other_numbers_of_processes_are_dealt_out_whole() -> None:
@@ -89,8 +89,8 @@ def two_processes(folder: Path) -> None:
 def test_two_processes_have_the_gradients_of_one_with_the_whole_batch(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
     subprocess.run(
-        [*command, "-m", "tests.test_lightning_processes", str(tmp_path)],
-        cwd=Path(__file__).parents[1],
+        [*command, "-m", "tests.integrations.test_lightning_processes", str(tmp_path)],
+        cwd=Path(__file__).parents[2],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         check=True,
         timeout=600,

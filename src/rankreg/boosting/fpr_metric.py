@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from rankreg.boosting.data import Batch, taken
+from rankreg.boosting.objectives import Batch, taken
 from rankreg.metrics import fpr_at_tpr
 
 

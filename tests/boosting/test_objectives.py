@@ -26,7 +26,7 @@ from rankreg.boosting import (
     xgboost_fpr_at_tpr,
     xgboost_objective,
 )
-from rankreg.boosting.ranks import SLOPES
+from rankreg.boosting.objectives import SLOPES
 from rankreg.metrics import fpr_at_tpr
 
 Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 from torch.utils.data import DataLoader, TensorDataset
 
-from rankreg import PositiveBuffer, RankReg, critical_score
+from rankreg import PositiveBuffer, RankReg, positive_score
 from rankreg.integrations import FPRAtTPR, RankRegCallback
 from rankreg.metrics import fpr_at_tpr
 
@@ -198,13 +198,13 @@ def test_many_classes_one_of_them_critical() -> None:
             logits = self.network(batch[0])
             return {"loss": cross_entropy(logits, batch[1]), "scores": logits}
 
-    callback, module = RankRegCallback(RankReg(critical=2), capacity=8), Many()
+    callback, module = RankRegCallback(RankReg(positive=2), capacity=8), Many()
     lightning.pytorch.Trainer(max_epochs=1, callbacks=[callback], **QUIET).fit(
         module, DataLoader(data(classes=3), batch_size=96)
     )
     assert callback.buffer.inputs[1].tolist() == [2] * 8
     everything, labels = data(classes=3).tensors
-    first = critical_score(network(3)(everything[labels == 2]), 2)
+    first = positive_score(network(3)(everything[labels == 2]), 2)
     assert torch.allclose(callback.buffer.scores.sort().values, first.detach().sort().values[:8])
 
 
@@ -286,7 +286,7 @@ def test_manual_optimisation_is_refused_before_training() -> None:
 
 @pytest.mark.slow
 def test_the_example_trains_both_ways_and_the_callback_cuts_false_alarms() -> None:
-    example = runpy.run_path(str(Path(__file__).parents[1] / "examples/lightning_loop.py"))
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples/lightning_loop.py"))
     found = example["main"]()
     assert 0 <= found["bce + rankreg"] < found["bce"] <= 100
 

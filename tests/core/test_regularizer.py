@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from rankreg import RankReg, critical_score, rank, rank_penalty
+from rankreg import RankReg, positive_score, rank, rank_penalty
 from rankreg.regularizer import PENALTIES
 from tests.conftest import brute_force_gradient, brute_force_rank
 
@@ -225,9 +225,9 @@ def test_ranking_many_classes_goes_by_the_probability_of_the_critical_one() -> N
     torch.manual_seed(3)
     logits, labels = torch.randn(20, 5, dtype=torch.float64), torch.arange(20) % 5
     probability = logits.softmax(1)[:, 2]
-    torch.testing.assert_close(critical_score(logits, 2).sigmoid(), probability)
+    torch.testing.assert_close(positive_score(logits, 2).sigmoid(), probability)
     for space in ("score", "probability"):
-        value = as_published(critical=2, space=space)(logits, labels)
+        value = as_published(positive=2, space=space)(logits, labels)
         ranks = brute_force_rank(probability) / 20
         torch.testing.assert_close(value, (ranks**2)[labels == 2].mean())
 

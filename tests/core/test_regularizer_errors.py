@@ -50,11 +50,11 @@ def test_what_is_not_a_tensor_is_refused_with_what_to_do() -> None:
 
 def test_bad_multi_class_batches_are_refused() -> None:
     with pytest.raises(ValueError, match=r"labels must lie in 0 … 2"):
-        RankReg(critical=0)(torch.zeros(2, 3), torch.tensor([0, 3]))
+        RankReg(positive=0)(torch.zeros(2, 3), torch.tensor([0, 3]))
     with pytest.raises(ValueError, match=r"logits \(N, K\)"):
-        RankReg(critical=0)(torch.zeros(2), torch.tensor([0, 1]))
-    with pytest.raises(ValueError, match="critical must be a class index"):
-        RankReg(critical=3)(torch.zeros(2, 3), torch.tensor([0, 1]))
+        RankReg(positive=0)(torch.zeros(2), torch.tensor([0, 1]))
+    with pytest.raises(ValueError, match="positive must be a class index"):
+        RankReg(positive=3)(torch.zeros(2, 3), torch.tensor([0, 1]))
 
 
 def test_values_on_another_device_are_not_looked_at() -> None:
