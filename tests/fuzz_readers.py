@@ -31,6 +31,7 @@ from PIL import Image
 from rankreg import score_files
 from rankreg.bundle import load_bundle, save_bundle
 from rankreg.bundle.card import digest
+from rankreg.bundle.prediction import read_chunks
 from rankreg.datasets import load
 from rankreg.datasets.cifar_files import read_cifar
 from rankreg.datasets.images import read_image
@@ -39,7 +40,6 @@ from rankreg.estimators import RankRegClassifier
 from rankreg.labels import LabelRule
 from rankreg.models import build_model
 from rankreg.operating import certify
-from rankreg.predict import read_chunks
 from rankreg.report.examples import header, images_in, rows_of
 from rankreg.report.text import saved_point
 from rankreg.scores import Scores
@@ -48,6 +48,7 @@ from rankreg.train.folder import read_state, write_state
 from rankreg_bench.grids import plans_of
 from rankreg_bench.records import RecordFolder, plan_of
 from tests.bench import handmade
+from tests.bundle.test_storage import contents
 from tests.datasets.test_cifar import archive_of, small_files
 from tests.estimators.rare_data import cancer
 from tests.fuzz_damage import (
@@ -67,7 +68,6 @@ from tests.fuzz_damage import (
     zipped,
 )
 from tests.own_data import write_table
-from tests.test_bundle import contents
 
 SECONDS = 30  # for one file, on a busy machine
 ADDRESSES = 4_000_000_000  # bytes beyond what is in use at the start, so that the machine survives a fault

@@ -14,19 +14,17 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 
-from rankreg.bundle import Bundle, Threshold, load_bundle, save_bundle
+from rankreg.bundle import Bundle, Threshold, evaluate, export_onnx, load_bundle, predict, prediction, save_bundle
 from rankreg.datasets.preprocessing import FARTHEST, TablePreprocessor
 from rankreg.datasets.table import table
 from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier
-from rankreg.export import export_onnx
 from rankreg.fit import Source, fit, load_source, settings
 from rankreg.metrics import raises_alarm
 from rankreg.models import MLPShape, build_model
-from rankreg.predict import evaluate, predict, reading
+from tests.bundle.test_export import consumed
+from tests.bundle.test_storage import TABLE, contents
 from tests.conftest import Run
 from tests.own_data import shared_data, write_images, write_table
-from tests.test_bundle import TABLE, contents
-from tests.test_export import consumed
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +81,7 @@ def test_a_bad_row_is_marked_and_alarms_and_the_others_are_scored(home: Path, tm
 def test_every_fault_in_one_file_and_in_chunks(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = with_lines(home, tmp_path / "new.csv", [*LINES.values(), *HARMLESS.values()], after=38)
     for size in (20_000, 7):
-        monkeypatch.setattr(reading, "ROWS", size)
+        monkeypatch.setattr(prediction, "ROWS", size)
         predict(load_bundle(home / "out"), data, tmp_path / "scores.csv")
         scores = pd.read_csv(tmp_path / "scores.csv")
         marked = np.flatnonzero(scores.problem.notna())

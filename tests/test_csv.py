@@ -16,9 +16,9 @@ from rankreg import table_files
 from rankreg.bundle import save_bundle
 from rankreg.models import MLPShape, build_model
 from rankreg.table_files import opened, table_chunks
+from tests.bundle.test_storage import contents
 from tests.conftest import Run
 from tests.own_data import write_table
-from tests.test_bundle import contents
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

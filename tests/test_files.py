@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from rankreg.bundle import load_bundle, save_bundle
+from rankreg.bundle import load_bundle, predict, save_bundle
 from rankreg.models import build_model
-from rankreg.predict import predict
 from rankreg.safe_files import is_stream, write_whole
 from rankreg.scores import Scores
+from tests.bundle.test_storage import contents
 from tests.conftest import Run
-from tests.test_bundle import contents
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes, sockets and devices are files on Unix")
 

@@ -12,11 +12,10 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from rankreg.bundle import load_bundle
+from rankreg.bundle import evaluate, load_bundle
 from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier
 from rankreg.fit import Source
 from rankreg.labels import LabelRule, read_labels
-from rankreg.predict import evaluate
 from rankreg.tune.data import Own
 from rankreg.tune.words import fit_command
 from tests.conftest import Run

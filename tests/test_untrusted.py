@@ -21,20 +21,19 @@ import pandas as pd
 import pytest
 import torch
 
-from rankreg.bundle import load_bundle, save_bundle
+from rankreg.bundle import load_bundle, predict, save_bundle
 from rankreg.datasets import cifar_files, load
 from rankreg.datasets.cifar_files import read_cifar, read_pickle
 from rankreg.datasets.images import image_folder, read_image
 from rankreg.models import MLPShape, ResNetShape, build_model
-from rankreg.predict import predict
 from rankreg.report.text import saved_point
 from rankreg.safe_files import check_regular, read_arrays, read_json
 from rankreg.score_files import ScoreColumns, read_scores
 from rankreg.table_files import read_table
 from rankreg.train import TrainConfig
+from tests.bundle.test_storage import contents
 from tests.conftest import Run
 from tests.datasets.test_cifar import python2_pickle, small_files
-from tests.test_bundle import contents
 
 CERTIFY = ("--label", "y", "--score", "s", "--tpr", "0.9")
 TEXT = ("y,s\n" + "".join(f"{k % 2},{k % 2 + k / 1000}\n" for k in range(400))).encode()

@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from rankreg.bundle import load_bundle, save_bundle
+from rankreg.bundle import load_bundle, predict, save_bundle
 from rankreg.bundle.card import digest
 from rankreg.estimators import RankRegClassifier
 from rankreg.models import MLPShape, ResNetShape
-from rankreg.predict import predict
 from tests.estimators.rare_data import QUICK, cancer, eights
 
 

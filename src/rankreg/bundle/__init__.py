@@ -1,21 +1,26 @@
-"""A model that can be used tomorrow: weights, preprocessing and threshold in one folder, read without executing
-anything."""
+"""A fitted model on disk: save, load, predict, evaluate, export.
 
-from rankreg.bundle.card import BundleCard, Threshold, Weights
-from rankreg.bundle.evaluation import Evaluation, evaluate_scores, write_scores
-from rankreg.bundle.files import Bundle, load_bundle, save_bundle
-from rankreg.bundle.words import evaluation_lines, promise_lines
+Weights, preprocessing and threshold are data, never code: nothing in a bundle is executed.
+"""
+
+from rankreg.bundle.card import BundleCard, Threshold
+from rankreg.bundle.evaluation import Evaluation, evaluate_scores
+from rankreg.bundle.onnx_file import Exported, export_onnx
+from rankreg.bundle.prediction import Evaluated, Predicted, evaluate, predict
+from rankreg.bundle.storage import Bundle, load_bundle, save_bundle
 
 __all__ = [
     "Bundle",
     "BundleCard",
+    "Evaluated",
     "Evaluation",
+    "Exported",
+    "Predicted",
     "Threshold",
-    "Weights",
+    "evaluate",
     "evaluate_scores",
-    "evaluation_lines",
+    "export_onnx",
     "load_bundle",
-    "promise_lines",
+    "predict",
     "save_bundle",
-    "write_scores",
 ]

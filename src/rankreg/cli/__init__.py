@@ -6,7 +6,7 @@ import sys
 import typer
 
 from rankreg._terminal import say, spell_what_cannot_be_encoded
-from rankreg.cli import bench, data, export, fit, operating, report, tune
+from rankreg.cli import bench, data, fit, operating, report, tune
 
 app = typer.Typer(
     help="Few false alarms at a high true positive rate, for rare and critical classes.",
@@ -37,7 +37,7 @@ def options(
     """Few false alarms at a high true positive rate, for rare and critical classes."""
 
 
-for group in (fit, tune, export, operating, report, data, bench):
+for group in (fit, tune, operating, report, data, bench):
     group.register(app)
 
 

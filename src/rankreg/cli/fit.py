@@ -1,4 +1,4 @@
-"""`rankreg fit`, `evaluate` and `predict`: one's own data in, a model and its scores out."""
+"""`rankreg fit`, `evaluate`, `predict` and `export`: data in, a model and its scores out."""
 
 import os
 import time
@@ -36,7 +36,7 @@ WAIT = 10.0  # seconds for torchrun to end this process because the first one ha
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (fit, evaluate, predict):
+    for command in (fit, evaluate, predict, export):
         app.command()(command)
 
 
@@ -172,8 +172,9 @@ def evaluate(
     """
     import json
 
-    from rankreg.bundle import evaluation_lines, load_bundle, promise_lines, write_scores
-    from rankreg.predict import evaluate as run_evaluate
+    from rankreg.bundle import evaluate as run_evaluate
+    from rankreg.bundle import load_bundle
+    from rankreg.bundle.evaluation import evaluation_lines, promise_lines, write_scores
     from rankreg.report.text import finding_lines
 
     model = load_bundle(bundle)
@@ -209,8 +210,9 @@ def predict(
     A sample that cannot be read or scored has a problem instead of a score, and raises an alarm; the exit status is
     then 1.
     """
-    from rankreg.bundle import load_bundle, promise_lines
-    from rankreg.predict import predict as run_predict
+    from rankreg.bundle import load_bundle
+    from rankreg.bundle import predict as run_predict
+    from rankreg.bundle.evaluation import promise_lines
 
     model = load_bundle(bundle)
     found = run_predict(model, data, out)
@@ -222,6 +224,35 @@ def predict(
     else:
         say("The threshold is uncertified: no recall is guaranteed.", err=True)
     _name_unreadable(found.unreadable, found.examples, "raise an alarm")
+
+
+def export(
+    bundle: BundleFolder,
+    out: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="File to write.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+) -> None:
+    """Write a model as ONNX, to be run without torch and without rankreg.
+
+    Inside are preprocessing, network and threshold. Outputs: score and alarm, one per sample. Inputs: images
+    (uint8, resized), or numbers and texts (a table's columns; NaN and "" where missing).
+
+    The file's metadata hold classes, threshold, certificate and what is left to the caller, each as JSON;
+    examples/onnx_consumer.py reads them. Scores are compared with the model's before the file is kept.
+
+    Needs onnx and onnxruntime, the package's extra `onnx`.
+    """
+    from rankreg.bundle import export_onnx, load_bundle
+    from rankreg.bundle.onnx_file import check_target
+
+    check_target(out, force=force)
+    model = load_bundle(bundle)
+    made = export_onnx(model, out, force=force)
+    threshold, size = model.card.threshold, made.out.stat().st_size
+    say(f"{made.out}: {size / 1000:,.0f} kB; outputs score and alarm (score ≥ {threshold.value:.6g})")
+    say(f"Inputs: {made.inputs['words']}")
+    say(f"Checked: scores differ from the model's by at most {made.difference:.1g} on {made.samples} samples.")
+    if not threshold.certified:
+        say("The threshold is uncertified: no recall is guaranteed.", err=True)
 
 
 def _name_unreadable(count: int, examples: tuple[str, ...], fate: str) -> None:

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from rankreg.bundle import Threshold, load_bundle, save_bundle
-from rankreg.bundle.card import finite, versions_of
-from rankreg.bundle.inputs import ImageInputs, TableInputs, first_fault, read_inputs
+from rankreg.bundle.card import ImageInputs, TableInputs, finite, first_fault, read_inputs, versions_of
 from rankreg.estimators.network_fit import Chosen, Fit, Images, Rows
 from rankreg.operating import OperatingPoint, Per
 from rankreg.train import TrainConfig

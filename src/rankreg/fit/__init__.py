@@ -1,7 +1,6 @@
 """From a table or a folder of images to a bundle with a certified threshold: `fit(source, options, out)`."""
 
-from rankreg.fit.pipeline import Fitted, check_request, fit
-from rankreg.fit.settings import settings
+from rankreg.fit.pipeline import Fitted, check_request, fit, settings
 from rankreg.fit.sources import Source, load_source
 from rankreg.fit.summary import next_steps, summary_lines
 from rankreg.train.defaults import DEFAULTS

@@ -6,19 +6,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
+from pydantic import ValidationError
 
-from rankreg.bundle import Bundle, Evaluation, Threshold, evaluate_scores, save_bundle, write_scores
+from rankreg._names import look_up
+from rankreg.bundle import Bundle, Evaluation, Threshold, evaluate_scores, save_bundle
 from rankreg.bundle.card import finite, lowered, versions_of
-from rankreg.bundle.files import INNER
+from rankreg.bundle.evaluation import write_scores
+from rankreg.bundle.storage import INNER
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.distributed import join
-from rankreg.fit.reporting import write_report
 from rankreg.metrics import empirical_thresholds
 from rankreg.operating import NotEnoughPositives, Per, certify, positives_needed
 from rankreg.operating.points import Sample
+from rankreg.report import Model, Settings, write
 from rankreg.scores import Scores
 from rankreg.train import Run, TrainConfig, score, train
+from rankreg.train.config import faults
+from rankreg.train.defaults import DEFAULTS, SMALL
 from rankreg.train.folder import write_json
+
+NAMED = ("loss", "method", "model", "optimiser")  # a name and settings that belong to it
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,3 +159,68 @@ def _counted(part: Samples) -> dict[str, int]:
     positive = part.labels == 1
     found = {"samples": len(part), "positives": int(np.count_nonzero(positive))}
     return found if part.units is None else found | {"positive_units": len(np.unique(part.units[positive]))}
+
+
+def write_report(
+    path: Path, splits: Splits, calibration: Scores, config: TrainConfig, *, tpr: float, confidence: float, per: Per
+) -> str:
+    """Write the report; where it was put, or why there is none (a network that gives every sample one score)."""
+    part = splits["calibration"]
+    pictures = splits.preprocessing.get("kind") == "image"
+    model = Model.of(splits.name, calibration, image=(lambda place: picture(part, place)) if pictures else None)
+    settings = Settings(
+        tprs=(tpr,),
+        confidence=confidence,
+        per=per,
+        title=f"Operating point of {splits.name}",
+        config=config.model_dump(mode="json", exclude_none=True),
+    )
+    try:
+        return str(write(path, [model], settings))
+    except ValueError as error:
+        return f"none: {error}"
+
+
+def picture(part: Samples, place: int) -> Image.Image:
+    """The image at that place of the part, as the network saw it."""
+    return Image.fromarray(part.inputs(np.array([place]))[0])
+
+
+def settings(
+    kind: str, tpr: float, *, size: int | None = None, file: Path | None = None, **options: Any
+) -> TrainConfig:
+    """The defaults for "table" or "image", then what a TOML file says, then the options that are not None.
+
+    size: of the images, which decides the network's stem unless the file does.
+    """
+    chosen = look_up(DEFAULTS, kind, "kind of data")
+    if file is not None:
+        said = TrainConfig.from_toml(file).model_dump(exclude_unset=True)
+        if "tpr" in said:
+            raise ValueError(f"{file}: no tpr is read from a file, the target is --tpr: remove that line")
+        chosen = _merged(chosen, said)
+    given = {key: value for key, value in options.items() if value is not None}
+    chosen = _merged(chosen, {key: {"name": value} if key in NAMED else value for key, value in given.items()})
+    if kind == "image" and size is not None and "stem" not in chosen["model"]:
+        chosen = chosen | {"model": chosen["model"] | {"stem": "cifar" if size <= SMALL else "imagenet"}}
+    try:
+        return TrainConfig.model_validate(chosen | {"tpr": tpr})
+    except ValidationError as error:
+        raise ValueError(faults(error)) from error
+
+
+def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Keys of `above` win; settings of a named choice are kept as long as the new choice has them too."""
+    merged = dict(below)
+    for key, value in above.items():
+        before = merged.get(key)
+        if key in NAMED and isinstance(value, dict) and isinstance(before, dict) and _alike(before, value):
+            value = before | value
+        merged[key] = value
+    return merged
+
+
+def _alike(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """The same name, or two sizes of one kind of network."""
+    first, second = str(before.get("name")), str(after.get("name", before.get("name")))
+    return first == second or (first.startswith("resnet") and second.startswith("resnet"))

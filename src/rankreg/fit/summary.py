@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from rankreg.bundle import Threshold, evaluation_lines, promise_lines
-from rankreg.bundle.words import Lines
+from rankreg.bundle import Threshold
+from rankreg.bundle.evaluation import Lines, evaluation_lines, promise_lines
 from rankreg.datasets.splits import Samples
 from rankreg.fit.pipeline import Fitted
 from rankreg.fit.sources import MOST, Source, load_source

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from rankreg.bundle import files, load_bundle
+from rankreg.bundle import load_bundle, storage
 from rankreg.cli import app
 from rankreg.datasets.catalog import CATALOG
 from rankreg.fit import settings
@@ -102,7 +102,7 @@ def test_a_full_disk_at_the_bundle_loses_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "_write", full)
+        patch.setattr(storage, "write_whole", full)
         status, _, error = rankreg(*arguments)
     assert status == 2
     assert "No space left on device" in error

@@ -3,17 +3,15 @@
 import glob
 import hashlib
 import json
-import os
 import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
+from uuid import uuid4
 
 import torch
 from pydantic import ValidationError
@@ -21,32 +19,47 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from rankreg.bundle.card import FORMAT_VERSION, BundleCard, Weights, digest, finite
-from rankreg.bundle.inputs import first_fault
+from rankreg.bundle.card import FORMAT_VERSION, BundleCard, Weights, digest, finite, first_fault
 from rankreg.models import build_model
-from rankreg.safe_files import read_json, read_within
-
-if sys.platform != "win32":
-    import fcntl
+from rankreg.safe_files import read_json, read_within, write_whole
 
 CARD = "bundle.json"
 WEIGHTS = "model.safetensors"
-NEW = 60  # seconds
+ABANDONED = 3600  # seconds: nobody writes a bundle for so long
 LARGEST_NUMBER, LARGEST_NAME = 8, 1000  # bytes of one weight, and of the name and shape of an array of them
 INNER = "bundle"  # the folder that `rankreg fit` puts it into
 
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """A network ready to score, and what is known about it."""
+    """A network ready to score, and what is known about it.
+
+    Args:
+        model: the network, in eval mode; returns one raw score per sample.
+        card: everything else: preprocessing, classes, threshold, training, metrics.
+    """
 
     model: nn.Module
     card: BundleCard
 
 
 def save_bundle(folder: Path, network: nn.Module, **card: Any) -> Bundle:
-    """Write network and card (the fields of `BundleCard` but `weights`) and read them back; a bundle that is there
-    already is replaced only once the new one is whole."""
+    """Write a network and its card, and read them back.
+
+    A bundle that is there already is replaced once the new one is whole.
+
+    Args:
+        folder: where the bundle goes.
+        network: a network that `rankreg.models.build_model` made.
+        card: the fields of `BundleCard` but `weights`.
+
+    Returns:
+        The bundle as it was read back.
+
+    Raises:
+        ValueError: if a field of the card is wrong, or the folder holds something else.
+        OSError: if it cannot be written; an older bundle is untouched then.
+    """
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     packed = save(weights)
     made = BundleCard(**card, weights=Weights(sha256=hashlib.sha256(packed).hexdigest()))
@@ -56,17 +69,12 @@ def save_bundle(folder: Path, network: nn.Module, **card: Any) -> Bundle:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is there and is not a folder: choose another name for the bundle")
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _unfinished_folder(folder) as unfinished:
-        return _save(folder, unfinished, packed, content)
-
-
-def _save(folder: Path, unfinished: Path, packed: bytes, content: dict[str, Any]) -> Bundle:
     try:
-        _write(unfinished / WEIGHTS, packed)
-        _write(unfinished / CARD, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
-        unfinished.chmod(0o777 & ~_umask())
-        saved = load_bundle(unfinished)
-        _put_in_place(unfinished, folder)
+        with _unfinished_folder(folder) as unfinished:
+            write_whole(unfinished / WEIGHTS, packed)
+            write_whole(unfinished / CARD, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+            saved = load_bundle(unfinished)
+            _put_in_place(unfinished, folder)
     except OSError as error:
         kept = "the bundle that was there is untouched" if (folder / CARD).exists() else "nothing was left behind"
         raise OSError(
@@ -77,45 +85,30 @@ def _save(folder: Path, unfinished: Path, packed: bytes, content: dict[str, Any]
 
 @contextmanager
 def _unfinished_folder(folder: Path) -> Iterator[Path]:
-    """A folder beside it to write into, removed in the end unless it was renamed; what kills left goes first.
-
-    Whoever writes into such a folder holds a lock on it, which the system takes back when the process ends. One
-    that is new may not have its lock yet.
-    """
-    start, end = f".{folder.name}-", ".unfinished"
-    for left in folder.parent.glob(f"{glob.escape(start)}*{end}"):
-        with _lock(left) as held:
-            if held and left.stat().st_mtime < time.time() - NEW:
-                shutil.rmtree(left, ignore_errors=True)
-    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix=start, suffix=end))
-    with _lock(unfinished):
-        try:
-            yield unfinished
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[bool]:
-    """Whether this process holds the folder: not if another does, nor where folders have no locks."""
-    if sys.platform == "win32":
-        yield False
-        return
-    with ExitStack() as opened:
-        try:
-            number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-            opened.callback(os.close, number)
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            held = True
-        except OSError:
-            held = False
-        yield held
+    """A folder beside it to write into, removed in the end unless it was renamed; what kills left goes first."""
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}-*.unfinished"):
+        if left.stat().st_mtime < time.time() - ABANDONED:
+            shutil.rmtree(left, ignore_errors=True)
+    unfinished = folder.with_name(f".{folder.name}-{uuid4().hex}.unfinished")
+    unfinished.mkdir()
+    try:
+        yield unfinished
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def load_bundle(folder: Path | str) -> Bundle:
-    """Read a bundle, or the one inside the folder that `rankreg fit --out` named; nothing in it is executed.
+    """Read a bundle; nothing in it is executed.
 
-    A truncated, edited or foreign one is a ValueError that says what is wrong.
+    Args:
+        folder: the bundle, or the folder around it, which `rankreg fit --out` named.
+
+    Returns:
+        The network, ready to score, and its card.
+
+    Raises:
+        ValueError: if it is truncated, edited, foreign or of another version; says what is wrong.
+        FileNotFoundError: if there is no such folder.
     """
     home = _home(Path(folder))
     card = _read_card(home / CARD)
@@ -216,19 +209,3 @@ def _put_in_place(new: Path, folder: Path) -> None:
         aside.rename(folder)
         raise
     shutil.rmtree(aside, ignore_errors=True)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _umask() -> int:
-    """What new folders are allowed to be: temporary ones are made private."""
-    if sys.platform == "win32":
-        return 0
-    mask = os.umask(0o22)
-    os.umask(mask)
-    return mask

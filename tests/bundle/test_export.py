@@ -19,16 +19,14 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from torch import nn
 
-from rankreg.bundle import Bundle, Threshold, load_bundle, save_bundle
-from rankreg.export import export_onnx
-from rankreg.export.networks import add_network
+from rankreg.bundle import Bundle, Threshold, export_onnx, load_bundle, predict, save_bundle
+from rankreg.bundle.onnx_graph import add_network
 from rankreg.fit import Source, fit, load_source, settings
 from rankreg.models import MLPShape, ResNetShape, build_model
-from rankreg.predict import predict
+from tests.bundle.test_storage import TABLE, contents
 from tests.own_data import shared_data
-from tests.test_bundle import TABLE, contents
 
-CONSUMER = Path(__file__).parents[1] / "examples/onnx_consumer.py"
+CONSUMER = Path(__file__).parents[2] / "examples/onnx_consumer.py"
 
 
 def fitted(source: Source, out: Path, *, epochs: int = 1, size: int | None = None) -> Bundle:
@@ -254,7 +252,7 @@ def test_nothing_is_written_when_scores_disagree_or_the_disk_is_full(
 
     folder = tmp_path / "out"
     with monkeypatch.context() as patched:
-        patched.setattr("rankreg.export.writing.add_network", wrong)
+        patched.setattr("rankreg.bundle.onnx_file.add_network", wrong)
         with pytest.raises(ValueError, match=r"differ from the bundle's by up to 0\.5"):
             export_onnx(table_bundle, folder / "m.onnx")
 

@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 from sklearn.metrics import roc_auc_score
 
-from rankreg.bundle import Bundle, load_bundle
+from rankreg.bundle import Bundle, evaluate, load_bundle, predict, prediction
+from rankreg.bundle.prediction import read_chunks
 from rankreg.fit import Source, fit, load_source, settings
-from rankreg.predict import evaluate, predict, read_chunks, reading, writing
 from tests.own_data import CommandLine, run_command, write_images, write_table
 
 
@@ -73,7 +73,7 @@ def test_the_size_of_the_chunks_changes_no_row(
     table_folder: Path, table_bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     predict(table_bundle, table_folder / "data.csv", tmp_path / "whole.csv")
-    monkeypatch.setattr(reading, "ROWS", 7)
+    monkeypatch.setattr(prediction, "ROWS", 7)
     predict(table_bundle, table_folder / "data.csv", tmp_path / "pieces.csv")
     whole, pieces = pd.read_csv(tmp_path / "whole.csv"), pd.read_csv(tmp_path / "pieces.csv")
     assert whole.id.equals(pieces.id)
@@ -113,7 +113,7 @@ def test_memory_does_not_grow_with_the_rows(table_folder: Path, table_bundle: Bu
         return highest
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "ROWS", 1000)
+        patch.setattr(prediction, "ROWS", 1000)
         few, many = peak(10), peak(80)
     assert many < 1.5 * few
 
@@ -127,7 +127,7 @@ def test_an_interrupted_prediction_leaves_the_older_file(
         raise OSError(errno.ENOSPC, "No space left on device")
         yield
 
-    monkeypatch.setattr(writing, "scored", failing)
+    monkeypatch.setattr(prediction, "scored", failing)
     with pytest.raises(OSError, match="No space"):
         predict(table_bundle, table_folder / "data.csv", tmp_path / "scores.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["scores.csv"]
@@ -196,7 +196,7 @@ def test_images_that_cannot_be_read_are_reported_and_the_others_scored(
 def test_images_are_scored_as_in_the_fit_whatever_the_chunk(
     image_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "IMAGES", 5)
+    monkeypatch.setattr(prediction, "IMAGES", 5)
     predict(load_bundle(image_folder / "out"), image_folder / "images", tmp_path / "scores.csv")
     scores = pd.read_csv(tmp_path / "scores.csv").set_index("id").score
     before = pd.read_csv(image_folder / "out/test-scores.csv").set_index("id").score

@@ -7,8 +7,8 @@ import pytest
 
 from rankreg.bundle import save_bundle
 from rankreg.models import build_model
+from tests.bundle.test_storage import contents
 from tests.conftest import Run
-from tests.test_bundle import contents
 
 
 @pytest.fixture
@@ -36,8 +36,6 @@ def test_the_command_refuses_what_is_no_bundle_and_what_is_no_name(tmp_path: Pat
     )
     status, _, error = export("bundle", "bundle.json")
     assert (status, "let it end in .onnx" in error) == (2, True)
-    status, _, error = export("bundle", "m.onnx", "--resize")
-    assert (status, "resize is for images" in error) == (2, True)
     (tmp_path / "bundle/model.safetensors").write_bytes(b"cut")
     status, _, error = export("bundle", "m.onnx")
     assert (status, "truncated or was changed" in error) == (2, True)

@@ -1,0 +1,316 @@
+"""A bundle at work: `predict` scores new data as a stream, `evaluate` measures the bundle on labelled data."""
+
+import codecs
+import csv
+import os
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+from rankreg._terminal import progress_bar
+from rankreg.bundle.card import BundleCard
+from rankreg.bundle.evaluation import Evaluation, evaluate_scores
+from rankreg.bundle.storage import Bundle
+from rankreg.datasets.images import SUFFIXES, class_folders, folder_labels, read_image
+from rankreg.datasets.preprocessing import TablePreprocessor
+from rankreg.datasets.splits import Samples
+from rankreg.labels import LabelRule, listing, read_labels
+from rankreg.metrics import raises_alarm
+from rankreg.safe_files import whole_file
+from rankreg.scores import Scores
+from rankreg.table_files import table_chunks
+from rankreg.train import score
+
+IMAGES = 128  # decoded at once
+ROWS = 20_000  # read at once
+SHOWN = 5  # examples of samples without a score
+COLUMNS = ("id", "score", "alarm", "problem")
+NOT_FINITE = "the model's score is not a finite number"
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """The result of `predict`.
+
+    Attributes:
+        out: the file with the scores.
+        samples: how many samples there were.
+        alarms: how many raised an alarm.
+        unreadable: how many could not be read or scored; each of them raises an alarm.
+        examples: the first of these, with their problems.
+    """
+
+    out: Path
+    samples: int
+    alarms: int
+    unreadable: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated:
+    """The result of `evaluate`.
+
+    Attributes:
+        evaluation: recall, false alarms and more at the bundle's threshold, with intervals.
+        scores: the scores it rests on.
+        unreadable: the samples that could not be read or scored, with their problems.
+    """
+
+    evaluation: Evaluation
+    scores: Scores
+    unreadable: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Samples in their order: every one has an id; `inputs` has a row for each whose problem is empty.
+
+    labels, if they were asked for: 0 / 1, and -1 for rows of a table that have a problem.
+    """
+
+    ids: list[str]
+    inputs: NDArray[Any]
+    problems: list[str]
+    labels: NDArray[np.int64] | None = None
+
+
+def predict(bundle: Bundle, data: Path | str, out: Path | str, *, device: str = "auto") -> Predicted:
+    """Score every sample of `data`, in its order, and write a CSV file: id, score, alarm (0 / 1), problem.
+
+    A sample that cannot be read or scored has a problem instead of a score, and raises an alarm: a
+    fault must not read as "no alarm". The file appears once it is whole. Memory does not grow with
+    the number of samples.
+
+    The ids are those of the table's id column, or else row numbers from 1; for images they are paths
+    relative to the folder. They are written as they are, so that they match the data. A spreadsheet
+    may take an id like "=1+1" for a formula: import the column as text.
+
+    Args:
+        bundle: the model, from `load_bundle`.
+        data: a table (CSV, Parquet), a folder of images, or one image.
+        out: the CSV file to write.
+        device: "cpu", "cuda" or "auto", which takes a GPU if there is one.
+
+    Returns:
+        The number of samples, of alarms, and of samples without a score.
+
+    Raises:
+        ValueError: if the data are of the wrong kind or lack a column, or `out` cannot be written.
+        FileNotFoundError: if there are no such data.
+    """
+    target = Path(out)
+    if target.is_dir():
+        raise ValueError(f"{target} is a folder: give the name of a CSV file to write")
+    if Path(data).resolve() == target.resolve():
+        raise ValueError(f"{target} is the data itself: choose another file for the scores")
+    samples, alarms, unreadable = 0, 0, 0
+    examples: list[str] = []
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(target) as file:
+        text = codecs.getwriter("utf-8")(file, "backslashreplace")  # a file's name may be no text
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for chunk, values in scored(bundle, data, device):
+            alarm = raises_alarm(values, bundle.card.threshold.value)
+            for name, value, alarmed, problem in zip(chunk.ids, values, alarm, chunk.problems, strict=True):
+                writer.writerow((name, "" if problem else str(value), int(alarmed), problem))
+            found = [f"{name} ({why})" for name, why in zip(chunk.ids, chunk.problems, strict=True) if why]
+            examples += found[: SHOWN - len(examples)]
+            samples, alarms = samples + len(values), alarms + int(np.count_nonzero(alarm))
+            unreadable += len(found)
+    return Predicted(target, samples, alarms, unreadable, tuple(examples))
+
+
+def evaluate(
+    bundle: Bundle,
+    data: Path | str,
+    *,
+    confidence: float = 0.95,
+    device: str = "auto",
+    negative: Collection[str] = (),
+    rest_negative: bool = False,
+) -> Evaluated:
+    """Score labelled data and measure recall, FPR, alarms and precision at the bundle's threshold.
+
+    Samples that cannot be read or scored are left out and named; `predict` raises an alarm for each.
+    Labels are read as in the fit.
+
+    Args:
+        bundle: the model, from `load_bundle`.
+        data: a table with the target column, or a folder with one folder of images per class.
+        confidence: of the intervals, default 0.95.
+        device: "cpu", "cuda" or "auto", which takes a GPU if there is one.
+        negative: further values, or class folders, that are negative in these data.
+        rest_negative: whether every value but the positive one is negative.
+
+    Returns:
+        The evaluation, the scores, and the samples without a score.
+
+    Raises:
+        ValueError: if the data are of the wrong kind, lack a column or a class, or none can be scored.
+        FileNotFoundError: if there are no such data.
+    """
+    known = bundle.card.labels
+    rule = replace(known, negative=(*known.negative, *negative), rest_negative=known.rest_negative or rest_negative)
+    ids: list[str] = []
+    labels, values, unreadable = [], [], []
+    for chunk, found in scored(bundle, data, device, rule):
+        assert chunk.labels is not None  # they were asked for
+        good = np.asarray([not problem for problem in chunk.problems], dtype=bool)
+        ids += [name for name, is_good in zip(chunk.ids, good, strict=True) if is_good]
+        unreadable += [f"{name} ({why})" for name, why in zip(chunk.ids, chunk.problems, strict=True) if why]
+        labels.append(chunk.labels[good])
+        values.append(found[good])
+    if not ids:
+        first = f": {unreadable[0]}" if unreadable else ""
+        raise ValueError(f"{data} holds no sample that can be scored{first}")
+    scores = Scores(np.asarray(ids), np.concatenate(labels), np.concatenate(values))
+    evaluation = evaluate_scores(
+        scores.labels, scores.values, threshold=bundle.card.threshold.value, confidence=confidence
+    )
+    return Evaluated(evaluation, scores, tuple(unreadable))
+
+
+def scored(
+    bundle: Bundle, data: Path | str, device: str = "auto", labels: LabelRule | None = None
+) -> Iterator[tuple[Chunk, NDArray[np.float32]]]:
+    """Each chunk with one float32 score per sample; NaN, and a problem, where there is no finite one.
+
+    Always in float32, like the scores that the threshold was chosen on.
+    """
+    place = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
+    bundle.model.to(place)
+    with progress_bar() as progress:
+        task = progress.add_task("scoring", total=None)
+        for chunk in read_chunks(data, bundle.card, labels=labels):
+            good = np.asarray([not problem for problem in chunk.problems], dtype=bool)
+            values = np.full(len(chunk.ids), np.nan, dtype=np.float32)
+            if good.any():
+                rows = np.arange(len(chunk.inputs))
+                samples = Samples(chunk.inputs, rows, np.zeros_like(rows), rows)
+                values[good] = score(bundle.model, samples, precision="float32", device=place).values
+            lost = good & ~np.isfinite(values)
+            if lost.any():
+                values[lost] = np.nan
+                problems = [NOT_FINITE if bad else said for bad, said in zip(lost, chunk.problems, strict=True)]
+                chunk = replace(chunk, inputs=chunk.inputs[~lost[good]], problems=problems)
+            yield chunk, values
+            progress.advance(task, len(values))
+
+
+def read_chunks(data: Path | str, card: BundleCard, *, labels: LabelRule | None = None) -> Iterator[Chunk]:
+    """The samples of a table, of a folder of images or of a single image, as the bundle needs them.
+
+    labels: read the target column, or take the first folder's name for the class, by this rule.
+    """
+    path = Path(data)
+    if not path.exists():
+        raise FileNotFoundError(f"no file or folder {path}")
+    is_images = path.is_dir() or path.suffix.lower() in SUFFIXES
+    wants_images = card.preprocessing["kind"] == "image"
+    if is_images != wants_images:
+        needed, given = ("images", "a table") if wants_images else ("a table", "images")
+        raise ValueError(f"the bundle {card.name!r} takes {needed}, {path} is {given}")
+    return _images(path, card, labels) if is_images else _rows(path, card.preprocessing, labels)
+
+
+def _rows(path: Path, preprocessing: Mapping[str, Any], rule: LabelRule | None) -> Iterator[Chunk]:
+    preparation = TablePreprocessor.from_dict(preprocessing)
+    target, names = preprocessing["target"], preprocessing["id_column"]
+    needed = [*preparation.columns, *([target] if rule is not None else [])]
+    text = [*preparation.text_columns, *([names] if names is not None else [])]
+    count, positives, others = 0, 0, dict[str, None]()
+    read = [*needed, *text]
+    for chunk in table_chunks(path, header=preprocessing["header"], text=text, rows=ROWS, needed=read):
+        rows = chunk.rows
+        _check_present(rows, needed, path)
+        ids = rows[names] if names is not None and names in rows.columns else rows.index + 1
+        problems = [
+            f"{chunk.name_row(row)}: {fault}" if (fault := chunk.faults.get(row) or cells) else ""
+            for row, cells in zip(rows.index, preparation.problems(rows), strict=True)
+        ]
+        good = np.asarray([not problem for problem in problems], dtype=bool)
+        labels = None
+        if rule is not None:
+            labels = np.full(len(rows), -1, dtype=np.int64)
+            where = f"{path}: the target {target!r}"
+            labels[good], reading = read_labels(
+                rows.loc[good, target], rule, where, partial=True, name_row=chunk.name_row
+            )
+            positives += reading.positives
+            others |= dict.fromkeys(reading.others)
+        count += len(rows)
+        yield Chunk([str(name) for name in ids], preparation.transform(rows.loc[good]), problems, labels)
+    if rule is not None and count and not positives:
+        raise ValueError(
+            f"{path}: the target {target!r} holds {listing(map(repr, others))} and no {rule.positive!r}, which the"
+            " bundle calls positive"
+        )
+
+
+def _check_present(rows: pd.DataFrame, needed: list[str], path: Path) -> None:
+    missing = [name for name in needed if name not in rows.columns]
+    if missing:
+        raise ValueError(
+            f"{path} lacks {len(missing)} of the {len(needed)} columns that the bundle needs: {', '.join(missing)};"
+            f" it has {', '.join(map(str, rows.columns[:20]))}"
+        )
+
+
+def _images(path: Path, card: BundleCard, rule: LabelRule | None) -> Iterator[Chunk]:
+    home = path if path.is_dir() else path.parent
+    if rule is not None and rule.positive not in class_folders(home):
+        raise ValueError(
+            f"{home} has no folder {rule.positive!r}, which the bundle calls positive: there are"
+            f" {', '.join(class_folders(home))}"
+        )
+    size = card.preprocessing["height"], card.preprocessing["width"]
+
+    def attempt(image: Path) -> NDArray[np.uint8] | str:
+        try:
+            return read_image(image, size)
+        except FileNotFoundError:
+            return "missing"
+        except (ValueError, OSError) as error:
+            return str(error) or type(error).__name__
+
+    images = _walk(path, in_class_folders=rule is not None) if path.is_dir() else iter([path])
+    some = False
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        while files := list(islice(images, IMAGES)):
+            some = True
+            results = list(pool.map(attempt, files))
+            good = [result for result in results if not isinstance(result, str)]
+            ids = [file.relative_to(home).as_posix() for file in files]
+            yield Chunk(
+                ids,
+                np.stack(good) if good else np.empty((0, *size, 3), np.uint8),
+                [result if isinstance(result, str) else "" for result in results],
+                None if rule is None else folder_labels(ids, rule, home, partial=True)[0],
+            )
+    if not some:
+        raise ValueError(f"{path} holds no images: looked for {', '.join(sorted(SUFFIXES))}")
+
+
+def _walk(folder: Path, top: bool = True, in_class_folders: bool = False) -> Iterator[Path]:
+    """Image files in the order of names, a folder at a time, so that only one folder's names are held.
+
+    Links to folders are followed at the top only: deeper they might lead in circles.
+    """
+    with os.scandir(folder) as entries:
+        found = sorted((e.name, e.is_dir(follow_symlinks=top)) for e in entries if not e.name.startswith("."))
+    for name, is_folder in found:
+        place = folder / name
+        if is_folder:
+            yield from _walk(place, top=False)
+        elif place.suffix.lower() in SUFFIXES and not in_class_folders:
+            yield place

@@ -1,0 +1,24 @@
+"""A run that was stopped before the package was rebuilt (commit 2e0b6bf), after the first of three epochs."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from rankreg.fit import Source, load_source, settings
+from rankreg.train import train
+from tests.own_data import write_table
+
+BEFORE = Path(__file__).parent / "before"
+
+
+def test_a_checkpoint_from_before_is_resumed_to_the_recorded_scores(tmp_path: Path) -> None:
+    shutil.copytree(BEFORE, tmp_path / "run")
+    (tmp_path / "own.toml").write_text('[model]\nname = "mlp"\nhidden = [3]\n')
+    data = write_table(tmp_path / "data.csv", rows=120, positives=60)
+    splits = load_source(Source(data, target="sick", id_column="name"), tmp_path)
+    config = settings("table", 0.6, file=tmp_path / "own.toml", epochs=3)
+    run = train(splits, config, tmp_path / "run", progress=False)
+    assert [record["epoch"] for record in run.history] == [0, 1, 2]
+    recorded = np.loadtxt(BEFORE / "test-scores.csv")
+    np.testing.assert_allclose(run.scores["test"].values, recorded, rtol=0, atol=1e-5)
