@@ -1,12 +1,80 @@
-"""`rankreg data list` and `rankreg data get`."""
+"""`rankreg data list` and `rankreg data get`, and the options that describe one's own data, for every command."""
 
+import inspect
 import re
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rankreg._terminal import Terminal, say
+
+
+def _option(panel: str | None, text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
+
+
+Positive = Annotated[str | None, _option(None, "The critical class: a target value or a class folder.")]
+Negative = Annotated[
+    list[str] | None, _option(None, "A negative value or class folder. Needed if there are several; repeatable.")
+]
+RestNegative = Annotated[
+    bool, _option(None, "Every value or class folder except the positive one is negative.", "--rest-negative")
+]
+Size = Annotated[int | None, _option("Images", "Side in pixels (default: 64).")]
+Groups = Annotated[
+    Path | None,
+    _option("Images", "CSV file with columns file and group. Images of one group, e.g. a patient, stay together."),
+]
+TABLE_OPTIONS = {  # by the fields of rankreg.datasets.TableOptions
+    "target": Annotated[str | None, _option("Tables", "Column to predict.")],
+    "positive": Positive,
+    "negative": Negative,
+    "rest_negative": RestNegative,
+    "group": Annotated[
+        str | None, _option("Tables", "Column of what rows belong to, e.g. a patient. Such rows stay together.")
+    ],
+    "drop": Annotated[list[str] | None, _option("Tables", "Column not to learn from; repeatable.")],
+    "categorical": Annotated[
+        list[str] | None,
+        _option("Tables", "Numeric column to treat as categorical, e.g. a postcode; repeatable."),
+    ],
+    "id_column": Annotated[str | None, _option("Tables", "Column that names the rows.", "--id")],
+    "header": Annotated[
+        bool, _option("Tables", "The file has no header line: columns are 0, 1, 2, …", " /--no-header")
+    ],
+    "keep_copies_together": Annotated[
+        bool, _option("Tables", "Treat equal rows as independent, not as copies.", " /--split-copies")
+    ],
+}
+
+
+def takes_table_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with `TABLE_OPTIONS` as options; its parameter `columns` gets them as one TableOptions."""
+
+    @wraps(command)
+    def with_columns(**given: Any) -> None:
+        from rankreg.datasets.table import TableOptions
+
+        fields = {name: given.pop(name) for name in TABLE_OPTIONS}
+        lists = {name: tuple(fields[name] or ()) for name in ("negative", "drop", "categorical")}
+        command(**given, columns=TableOptions(**fields | lists))
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    own = [
+        one.replace(kind=kind) for one in inspect.signature(command).parameters.values() if one.name != "columns"
+    ]
+    defaults = {"rest_negative": False, "header": True, "keep_copies_together": True}
+    options = [
+        inspect.Parameter(name, kind, default=defaults.get(name), annotation=annotation)
+        for name, annotation in TABLE_OPTIONS.items()
+    ]
+    with_columns.__signature__ = inspect.Signature([*own, *options])  # type: ignore[attr-defined]
+    with_columns.__annotations__ = {one.name: one.annotation for one in (*own, *options)}
+    return with_columns
+
 
 FOLDER_HELP = "Where data sets live (default: $RANKREG_DATA, else the user's cache)."
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help=FOLDER_HELP, show_default=False)]

@@ -5,32 +5,25 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from rankreg._terminal import Terminal, say
+from rankreg.cli.data import Groups, Negative, RestNegative, Size, takes_table_options
 from rankreg.safe_files import is_stream
 
+if TYPE_CHECKING:
+    from rankreg.datasets.table import TableOptions
+
 Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder of images.", show_default=False)]
-Negative = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="A value (or class folder) that is negative; may be repeated. Needed if there are several.",
-        show_default=False,
-    ),
-]
-RestNegative = Annotated[
-    bool, typer.Option("--rest-negative", help="Every value (or class folder) but the positive one is negative.")
-]
 BundleFolder = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="The folder that `fit --out` wrote.", show_default=False)
 ]
 Confidence = Annotated[float, typer.Option(help="How sure the guarantee or the intervals must be.")]
-TABLES, IMAGES, TRAINING = "Tables", "Images", "Training"
+TRAINING = "Training"
 CONFIG_HELP = "TOML file with any setting of the training, e.g. batch_size = 32; more keys in the README."
 PER_HELP = "Whose recall is promised: that of rows, or of units (groups, copies) with at least one alarm."
-GROUPS_HELP = "CSV file with columns file, group: images of one group, e.g. a patient, are not independent."
 WAIT = 10.0  # seconds for torchrun to end this process because the first one has failed too
 
 
@@ -40,27 +33,15 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
 
 
-def _table(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=TABLES, show_default=False)
-
-
-def _images(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=IMAGES, show_default=False)
-
-
 def _training(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=TRAINING, show_default=False)
 
 
+@takes_table_options
 def fit(
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder for the model and all files.", show_default=False)],
-    target: Annotated[str | None, _table("Column to predict.")] = None,
-    positive: Annotated[
-        str | None, typer.Option(help="The critical class: a target value or a class folder.", show_default=False)
-    ] = None,
-    negative: Negative = None,
-    rest_negative: RestNegative = False,
+    columns: "TableOptions",
     tpr: Annotated[float, typer.Option(help="Share of the positives that must raise an alarm.")] = 0.98,
     confidence: Confidence = 0.95,
     per: Annotated[Literal["row", "unit"], typer.Option(help=PER_HELP)] = "row",
@@ -71,18 +52,8 @@ def fit(
     epochs: Annotated[int | None, _training("How often every sample is seen (default: 40; images 30).")] = None,
     seed: Annotated[int | None, _training("Decides the parts and the training (default: 0).")] = None,
     config: Annotated[Path | None, _training(CONFIG_HELP)] = None,
-    group: Annotated[
-        str | None, _table("Column of what rows belong to, e.g. a patient: such rows are not independent.")
-    ] = None,
-    drop: Annotated[list[str] | None, _table("Column not to learn from; may be repeated.")] = None,
-    categorical: Annotated[list[str] | None, _table("Column of numbers that are names; may be repeated.")] = None,
-    id_column: Annotated[str | None, _table("Column that names the rows.", "--id")] = None,
-    no_header: Annotated[bool, _table("No header line: columns are 0, 1, 2, …", "--no-header")] = False,
-    split_copies: Annotated[
-        bool, _table("Equal rows are chance, not copies: they are independent.", "--split-copies")
-    ] = False,
-    size: Annotated[int | None, _images("Side in pixels (default: 64).")] = None,
-    groups: Annotated[Path | None, _images(GROUPS_HELP)] = None,
+    size: Size = None,
+    groups: Groups = None,
 ) -> None:
     """Train on a table or a folder of images, choose a threshold that keeps the TPR, and say what it costs.
 
@@ -99,22 +70,7 @@ def fit(
 
     with _one_voice():
         check_request(out, tpr=tpr, confidence=confidence)
-        source = Source(
-            data,
-            target=target,
-            positive=positive,
-            negative=tuple(negative or ()),
-            rest_negative=rest_negative,
-            calibration=calibration,
-            group=group,
-            groups=groups,
-            drop=tuple(drop or ()),
-            categorical=tuple(categorical or ()),
-            id_column=id_column,
-            header=not no_header,
-            keep_copies_together=not split_copies,
-            size=size,
-        )
+        source = Source(data, calibration=calibration, groups=groups, size=size, **vars(columns))
         chosen = settings(
             "image" if source.is_images else "table",
             tpr,

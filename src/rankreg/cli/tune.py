@@ -1,16 +1,19 @@
 """`rankreg tune`: search for good settings."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rankreg._terminal import Terminal, say
-from rankreg.cli.data import DataDir
-from rankreg.cli.fit import GROUPS_HELP, Negative, RestNegative, show_commands, show_lines
+from rankreg.cli.data import DataDir, Groups, Size, takes_table_options
+from rankreg.cli.fit import show_commands, show_lines
+
+if TYPE_CHECKING:
+    from rankreg.datasets.table import TableOptions
 
 SHOWN = 10  # trials
-TABLES, IMAGES, NAMED, SEARCH = "Tables", "Images", "Data sets known by name", "Search"
+NAMED, SEARCH = "Data sets known by name", "Search"
 
 
 def register(app: typer.Typer) -> None:
@@ -22,18 +25,14 @@ def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, **more)
 
 
+@takes_table_options
 def tune(
     data: Annotated[
         Path,
         typer.Argument(help="A table, a folder of images, or a data set such as digits.", show_default=False),
     ],
     out: Annotated[Path, typer.Option(help="Folder for the search and its results.", show_default=False)],
-    target: Annotated[str | None, _option(TABLES, "Column to predict.")] = None,
-    positive: Annotated[
-        str | None, typer.Option(help="The critical class: a target value or a class folder.", show_default=False)
-    ] = None,
-    negative: Negative = None,
-    rest_negative: RestNegative = False,
+    columns: "TableOptions",
     tpr: Annotated[float, typer.Option(help="The TPR at which false alarms count.")] = 0.98,
     preset: Annotated[
         str,
@@ -64,18 +63,8 @@ def tune(
     ] = None,
     study: Annotated[str | None, _option(SEARCH, "Name of the search in the storage (default: rankreg).")] = None,
     calibration: Annotated[float, typer.Option(help="Share of the data kept for certifying, as for `fit`.")] = 0.15,
-    group: Annotated[str | None, _option(TABLES, "Column whose equal values stay in one part.")] = None,
-    drop: Annotated[list[str] | None, _option(TABLES, "Column not to learn from; may be repeated.")] = None,
-    categorical: Annotated[
-        list[str] | None, _option(TABLES, "Column of numbers that are names; may be repeated.")
-    ] = None,
-    id_column: Annotated[str | None, _option(TABLES, "Column that names the rows.", "--id")] = None,
-    no_header: Annotated[bool, _option(TABLES, "No header line: columns are 0, 1, 2, …", "--no-header")] = False,
-    split_copies: Annotated[
-        bool, _option(TABLES, "Equal rows are chance, not copies: they are independent.", "--split-copies")
-    ] = False,
-    size: Annotated[int | None, _option(IMAGES, "Side in pixels (default: 64).")] = None,
-    groups: Annotated[Path | None, _option(IMAGES, GROUPS_HELP)] = None,
+    size: Size = None,
+    groups: Groups = None,
     ratio: Annotated[float | None, _option(NAMED, "Training negatives per positive.")] = None,
     data_dir: DataDir = None,
 ) -> None:
@@ -103,19 +92,10 @@ def tune(
         out,
         ratio=ratio,
         data_dir=data_dir,
-        target=target,
-        positive=positive,
-        negative=tuple(negative or ()),
-        rest_negative=rest_negative,
         calibration=calibration,
-        group=group,
         groups=groups,
-        drop=tuple(drop or ()),
-        categorical=tuple(categorical or ()),
-        id_column=id_column,
-        header=not no_header,
-        keep_copies_together=not split_copies,
         size=size,
+        **vars(columns),
     )
     asked = room.Asked(
         preset, tpr, trials, tuple(method or ()), tuple(loss or ()), epochs=epochs, seed=seed, file=config

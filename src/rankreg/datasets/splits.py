@@ -76,6 +76,20 @@ class Splits:
         )
 
 
+def samples_of(
+    parts: Mapping[str, NDArray[np.int64]],
+    source: NDArray[Any],
+    labels: NDArray[np.int64],
+    ids: NDArray[Any],
+    units: NDArray[np.int64] | None = None,
+) -> dict[str, Samples]:
+    """Each part's samples, where parts say which rows of the source it has."""
+    return {
+        name: Samples(source, rows, labels[rows], ids[rows], None if units is None else units[rows])
+        for name, rows in parts.items()
+    }
+
+
 def image_preprocessing(size: tuple[int, int]) -> dict[str, Any]:
     """What a saved model must know to read new images: height and width."""
     return {"kind": "image", "height": size[0], "width": size[1]}

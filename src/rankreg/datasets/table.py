@@ -1,7 +1,7 @@
-"""A table of one's own: CSV (also .gz, .xz, …) or Parquet."""
+"""A table of one's own: which columns hold what, and its rows in parts."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,48 +19,140 @@ from rankreg.datasets.partitions import (
     stratified_parts,
 )
 from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor, check_cells, check_columns
-from rankreg.datasets.splits import Samples, Splits
+from rankreg.datasets.splits import Splits, samples_of
 from rankreg.labels import LabelRule, read_labels
 from rankreg.table_files import read_table
+
+COPIES_HINT = (
+    "if equal rows are chance, not copies, pass keep_copies_together=False (--split-copies);"
+    " if groups are large, try another seed"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """Which columns of a table hold what, and what the values of the target mean.
+
+    The same names are keywords of `rankreg.datasets.table` and options of `rankreg fit` and `rankreg tune`.
+
+    Args:
+        target: the column to predict.
+        positive: the critical value of the target. Needed unless the target holds 0 and 1, or False and True.
+        negative: the negative values of the target. Needed if there are several.
+        rest_negative: every value except the positive one is negative.
+        group: the column that names what rows belong to, e.g. a patient. Rows of one group stay in one
+            part and count as one unit.
+        drop: columns that are not features.
+        categorical: numeric columns to treat as categorical, e.g. a postcode.
+        id_column: the column that names the rows. Without it, ids are row numbers, from 1.
+        header: the first line of a CSV file holds the column names. Otherwise columns are "0", "1", ...
+        keep_copies_together: rows that are equal in all features stay in one part and count as one unit.
+
+    >>> TableOptions(target="fraud", drop=("name", "note"), header=False).command_line()
+    ['--target', 'fraud', '--drop', 'name', '--drop', 'note', '--no-header']
+    """
+
+    target: str | None = None
+    positive: str | None = None
+    negative: tuple[str, ...] = ()
+    rest_negative: bool = False
+    group: str | None = None
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    id_column: str | None = None
+    header: bool = True
+    keep_copies_together: bool = True
+
+    @property
+    def labels(self) -> LabelRule:
+        """What the values of the target mean."""
+        return LabelRule(self.positive, tuple(self.negative), self.rest_negative)
+
+    def column_options(self) -> dict[str, Any]:
+        """The options given that only a table has, by their names on the command line."""
+        found = {
+            "--target": self.target,
+            "--group": self.group,
+            "--drop": self.drop,
+            "--categorical": self.categorical,
+            "--id": self.id_column,
+            "--no-header": not self.header,
+            "--split-copies": not self.keep_copies_together,
+        }
+        return {name: value for name, value in found.items() if value not in (None, (), False)}
+
+    def command_line(self) -> list[str]:
+        """The words of `rankreg fit` that say the same."""
+        labels = {"--positive": self.positive, "--negative": self.negative, "--rest-negative": self.rest_negative}
+        words = []
+        for option, value in (self.column_options() | labels).items():
+            if isinstance(value, bool):
+                words += [option] if value else []
+            else:
+                values = [value] if isinstance(value, str) else value or ()
+                words += [word for one in values for word in (option, one)]
+        return words
 
 
 def table(
     path: Path | str,
+    options: TableOptions | None = None,
     *,
-    target: str,
-    positive: str | None = None,
-    negative: Collection[str] = (),
-    rest_negative: bool = False,
     seed: int = 0,
     member: int = 0,
     shares: Mapping[str, float] = SHARES,
-    drop: Collection[str] = (),
-    categorical: Collection[str] = (),
-    group: str | None = None,
-    id_column: str | None = None,
-    header: bool = True,
-    keep_copies_together: bool = True,
     most_categories: int = MOST_CATEGORIES,
+    **columns: Any,
 ) -> Splits:
-    """Rows with a target column, in stratified parts; numbers are prepared by what the training part says.
+    """Read a table (CSV, also compressed, or Parquet) and cut it into stratified parts.
 
-    positive, negative, rest_negative: what the target's values mean, by `rankreg.labels.LabelRule`. A row with too
-    few or too many fields, a text in a column of numbers and an infinite number are refused by row and line.
-    group: rows of one group (a patient) stay in one part and are one unit, and so are rows that are equal in all
-    features, unless keep_copies_together=False. Group and id columns are no features, nor is text of which no value
-    occurs twice ("unused" in the preprocessing). Without a header line, columns are "0", "1", … Without an id
-    column, ids are row numbers, from 1.
-    seed cuts the parts; another member of an ensemble gets other training and validation rows, the rest alike.
+    Features are prepared with what the training part says, see `TablePreprocessor`. A text column is
+    left out if no value occurs twice.
+
+    Args:
+        path: the file.
+        options: which columns hold what.
+        seed: decides the parts.
+        member: another member of an ensemble gets other training and validation rows, all else alike.
+        shares: the share of the rows in each part, by name.
+        most_categories: how many values of a categorical column get a feature of their own.
+        columns: fields of `TableOptions` as keywords, in place of `options`.
+
+    Returns:
+        The parts. Ids are row numbers from 1, or the values of the id column.
+
+    Raises:
+        ValueError: a row has too few or too many fields, a numeric column holds text or an infinite
+            number, a target value was not named, or a part would lack one of the classes. The
+            message names the row and its line.
+
+    >>> rows = [f"{k % 7},{k % 3},{int(k % 5 == 0)}" for k in range(100)]
+    >>> Path("claims.csv").write_text("amount,age,fraud\\n" + "\\n".join(rows))  # doctest: +ELLIPSIS
+    6...
+    >>> parts = table("claims.csv", target="fraud", keep_copies_together=False).parts
+    >>> {name: len(part) for name, part in parts.items()}
+    {'train': 60, 'validation': 10, 'calibration': 15, 'test': 15}
     """
-    read = read_table(path, header=header, text=categorical)
+    chosen = TableOptions(**columns) if options is None else replace(options, **columns)
+    target, group, id_column, drop, categorical = (
+        chosen.target,
+        chosen.group,
+        chosen.id_column,
+        chosen.drop,
+        chosen.categorical,
+    )
+    if target is None:
+        raise ValueError(f"{Path(path).name} is a table: say which column is the target with --target COLUMN")
+    read = read_table(path, header=chosen.header, text=categorical)
     rows = read.rows
     if len(rows) == 0:
-        raise ValueError(f"{path} holds no rows{', only a header line' if header else ''}")
+        raise ValueError(f"{path} holds no rows{', only a header line' if chosen.header else ''}")
     special = [name for name in (target, group, id_column) if name is not None]
-    _check_target(rows, target, header)
+    _check_target(rows, target, chosen.header)
     check_columns(rows, [*special, *drop, *categorical])
-    rule = LabelRule(positive, tuple(negative), rest_negative)
-    labels, found = read_labels(rows[target], rule, f"{path}: the target {target!r}", name_row=read.name_row)
+    labels, found = read_labels(
+        rows[target], chosen.labels, f"{path}: the target {target!r}", name_row=read.name_row
+    )
     check_both_classes(labels, shares, ("negative", "positive"))
     features = rows.drop(columns=[*special, *(name for name in drop if name not in special)])
     check_cells(features, categorical, str(path), read.name_row)
@@ -69,7 +161,7 @@ def table(
         raise ValueError(f"no column to learn from: no value occurs twice in {', '.join(names)}")
     features = features.drop(columns=names)  # before copies are looked for: names would tell them apart
 
-    kept_together = [_row_codes(features)] if keep_copies_together and features.shape[1] else []
+    kept_together = [_row_codes(features)] if chosen.keep_copies_together and features.shape[1] else []
     if group is not None:
         if rows[group].isna().any():
             raise ValueError(
@@ -85,30 +177,20 @@ def table(
     preprocessor = TablePreprocessor.fit(
         features.iloc[parts["train"]], categorical=categorical, most_categories=most_categories
     )
-    matrix = preprocessor.transform(features)
     ids = _ids(rows[id_column]) if id_column is not None else np.arange(1, len(rows) + 1)
     return Splits(
         name=Path(path).name.split(".")[0],
-        parts={
-            name: Samples(matrix, part, labels[part], ids[part], None if units is None else units[part])
-            for name, part in parts.items()
-        },
+        parts=samples_of(parts, preprocessor.transform(features), labels, ids, units),
         classes=(found.negative, found.positive),
         preprocessing={
             **replace(preprocessor, unused=(*preprocessor.unused, *names)).to_dict(),
             "target": target,
             "positive": found.positive,
             "id_column": id_column,
-            "header": header,
-            **rule.described(),
+            "header": chosen.header,
+            **chosen.labels.described(),
         },
     )
-
-
-COPIES_HINT = (
-    "if equal rows are no copies but chance, as where features have few values, pass keep_copies_together=False"
-    " (--split-copies); where groups are large, try another seed"
-)
 
 
 def _all_distinct(features: pd.DataFrame, categorical: Collection[str]) -> list[str]:

@@ -1,13 +1,14 @@
 """The user's data: a table or a folder of images, cut into training, validation, calibration and test parts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from rankreg.datasets import load
 from rankreg.datasets.partitions import SHARES
 from rankreg.datasets.splits import Splits
+from rankreg.datasets.table import TableOptions
 
 KEPT = SHARES["validation"] + SHARES["test"]
 MOST = round(1 - KEPT - 0.1, 9)  # the largest calibration share: a tenth at least is left to train on
@@ -20,7 +21,7 @@ HINTS = {  # what to use instead
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(TableOptions):
     """Where the data are and what is critical in them; options for tables are refused for images, and vice versa.
 
     group: the column of a table, groups: the CSV file for a folder of images, that says which samples are one unit,
@@ -30,19 +31,9 @@ class Source:
     """
 
     path: Path
-    target: str | None = None
-    positive: str | None = None
-    negative: tuple[str, ...] = ()
-    rest_negative: bool = False
     seed: int = 0
     calibration: float = SHARES["calibration"]
-    group: str | None = None
     groups: Path | None = None
-    drop: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    id_column: str | None = None
-    header: bool = True
-    keep_copies_together: bool = True
     size: int | None = None
     member: int = 0
 
@@ -63,7 +54,7 @@ def load_source(source: Source, cache: Path) -> Splits:
         raise FileNotFoundError(f"no file or folder {source.path}")
     shares = _shares(source.calibration)
     if source.is_images:
-        _refuse(source, "a folder of images", _table_options(source))
+        _refuse(source, "a folder of images", source.column_options())
         return load(
             "folder",
             source.path,
@@ -78,25 +69,8 @@ def load_source(source: Source, cache: Path) -> Splits:
             cache=cache,
         )
     _refuse(source, "a table", {"--size": source.size is not None, "--groups": source.groups})
-    if source.target is None:
-        raise ValueError(f"{source.path.name} is a table: say which column is the target with --target COLUMN")
-    return load(
-        "table",
-        source.path,
-        target=source.target,
-        positive=source.positive,
-        negative=source.negative,
-        rest_negative=source.rest_negative,
-        seed=source.seed,
-        member=source.member,
-        shares=shares,
-        drop=source.drop,
-        categorical=source.categorical,
-        group=source.group,
-        id_column=source.id_column,
-        header=source.header,
-        keep_copies_together=source.keep_copies_together,
-    )
+    options = TableOptions(**{field.name: getattr(source, field.name) for field in fields(TableOptions)})
+    return load("table", source.path, options, seed=source.seed, member=source.member, shares=shares)
 
 
 def _shares(calibration: float) -> dict[str, float]:
@@ -106,18 +80,6 @@ def _shares(calibration: float) -> dict[str, float]:
             f" validation and test take {KEPT:g}, and something must be left to train on"
         )
     return SHARES | {"calibration": calibration, "train": 1 - KEPT - calibration}
-
-
-def _table_options(source: Source) -> Mapping[str, Any]:
-    return {
-        "--target": source.target,
-        "--group": source.group,
-        "--drop": source.drop,
-        "--categorical": source.categorical,
-        "--id": source.id_column,
-        "--no-header": not source.header,
-        "--split-copies": not source.keep_copies_together,
-    }
 
 
 def _refuse(source: Source, what: str, options: Mapping[str, Any]) -> None:

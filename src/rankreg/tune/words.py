@@ -131,22 +131,13 @@ def fit_command(data: Own, config: Path, out: Path, tpr: float) -> str:
     """`rankreg fit` on the same parts with that config."""
     source = data.source
     words = ["rankreg", "fit", str(source.path), "--config", str(config), "--out", str(out), "--tpr", repr(tpr)]
+    words += source.command_line()
     for option, value in {
-        "--target": source.target,
-        "--positive": source.positive,
-        "--group": source.group,
         "--groups": source.groups,
-        "--id": source.id_column,
         "--size": source.size,
         "--calibration": None if source.calibration == type(source).calibration else source.calibration,
     }.items():
         words += [] if value is None else [option, str(value)]
-    repeated = {"--negative": source.negative, "--drop": source.drop, "--categorical": source.categorical}
-    for option, values in repeated.items():
-        words += [word for value in values for word in (option, value)]
-    words += ["--rest-negative"] if source.rest_negative else []
-    words += [] if source.header else ["--no-header"]
-    words += [] if source.keep_copies_together else ["--split-copies"]
     return shlex.join(words)
 
 
