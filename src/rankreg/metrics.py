@@ -75,10 +75,7 @@ def fpr_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float | Sequence[floa
     positive, scores = check_binary(y_true, y_score)
     thresholds = empirical_thresholds(scores[positive], targets)
     negatives = scores[~positive]
-    levels = np.sort(thresholds)
-    reached = np.bincount(np.searchsorted(levels, negatives, side="right"), minlength=len(levels) + 1)
-    alarms = len(negatives) - np.cumsum(reached)[np.searchsorted(levels, thresholds)]
-    rates = alarms / len(negatives)
+    rates = alarm_counts(negatives, thresholds) / len(negatives)
     return rates if np.ndim(tpr) else float(rates[0])
 
 
@@ -165,6 +162,13 @@ def empirical_thresholds(positives: Floats, targets: NDArray[np.float64]) -> Flo
     needed = [math.ceil(tpr * len(positives) - 1e-9) for tpr in targets]  # 0.07 * 100 is 7.000000000000001
     places = [len(positives) - max(k, 1) for k in needed]
     return np.partition(positives, sorted(set(places)))[places]
+
+
+def alarm_counts(scores: Floats, thresholds: Floats) -> NDArray[np.int64]:
+    """How many scores reach each threshold, in one pass over the scores."""
+    levels = np.sort(thresholds)
+    reached = np.bincount(np.searchsorted(levels, scores, side="right"), minlength=len(levels) + 1)
+    return len(scores) - np.cumsum(reached)[np.searchsorted(levels, thresholds)]
 
 
 def _tprs(tpr: float | Sequence[float]) -> NDArray[np.float64]:

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.extension import look_up
-from rankreg.operating import Estimate
 from rankreg_bench.arms import ARMS, PRESETS
 from rankreg_bench.differences import (
     BELOW,
@@ -173,8 +172,7 @@ class Contrast:
             cells = (self.grid.cells[self.data, loss, arm] for arm in (paired.first, paired.second))
             first, second = (cell.on(paired.splits).mean for cell in cells)
             found = difference_intervals(DATA[self.data], first, second).values()
-            estimates = [Estimate(one.estimate, one.low, one.high) for one in found]
-            entries = [TableEntry(signed(one.mean), limits(one)) for one in estimates]
+            entries = [TableEntry(signed(one.estimate), limits(one)) for one in found]
             rows.append(Row(loss.upper(), (*entries, TableEntry(str(len(paired.splits))))))
         title = "Ensembles of these splits (paired 95 % interval over test samples)"
         return TableBlock(title, self.head, tuple(rows))
@@ -196,7 +194,7 @@ class Contrast:
         main, parts = self.main, []
         for measure in main.values:
             found = main.estimate(measure)
-            parts.append(f"{measure_title(measure)} {signed(found.mean)} {limits(found)}: {verdict(found)}")
+            parts.append(f"{measure_title(measure)} {signed(found.estimate)} {limits(found)}: {verdict(found)}")
         yield f"{main.title}, {scope(main, main.losses)}: {'; '.join(parts)}."
         yield power_note(main, main.losses)
         yield from multiplicity_note(list(self.shown.values()))
@@ -258,7 +256,7 @@ def curves_page(plans: Sequence[RunPlan], records: RecordFolder, data: str, arms
     for name in paired.values:
         found = paired.estimate(name)
         before = [TableEntry(plain(float(np.mean(level[name])))) for level in levels]
-        entries = (*before, TableEntry(signed(found.mean), limits(found)), TableEntry(verdict(found)))
+        entries = (*before, TableEntry(signed(found.estimate), limits(found)), TableEntry(verdict(found)))
         rows.append(Row(name, entries, rule=name == KEPT))
     notes = [LAST_KEPT]
     if any(ARMS[arm].config.get("selection") != "last" for arm in arms):

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.operating import (
-    Estimate,
     Interval,
     aucs,
     detectable,
@@ -54,7 +53,7 @@ class Paired:
         """One arm less another."""
         return f"{arm_title(self.first)} − {arm_title(self.second)}"
 
-    def estimate(self, measure: str) -> Estimate:
+    def estimate(self, measure: str) -> Interval:
         """The mean difference and Student's interval."""
         return mean_of(self.values[measure])
 
@@ -67,13 +66,10 @@ class Paired:
         values = self.values[measure]
         return None if np.ptp(values) == 0 and values[0] != 0 else p_value(values)
 
-    def gain(self, measure: str) -> Estimate:
+    def gain(self, measure: str) -> Interval:
         """The difference as a gain: positive means better."""
         found = self.estimate(measure)
-        if higher_is_better(measure):
-            return found
-        low, high = (None if end is None else -end for end in (found.high, found.low))
-        return Estimate(-found.mean, low, high)
+        return found if higher_is_better(measure) else found.scaled(-1)
 
     def numbers(self, experiment: str, test: str, data: str, losses: Sequence[str]) -> Iterator[Number]:
         """For the CSV file: mean difference, what could have been detected, p-value."""
@@ -204,21 +200,21 @@ def arm_title(arm: str) -> str:
     return names[arm] if arm in names else ARMS[arm].title.removeprefix("+ ")
 
 
-def verdict(estimate: Estimate) -> str:
+def verdict(found: Interval) -> str:
     """What the interval allows to say."""
-    if estimate.reach is None:
+    if not found.bounded:
         return "no interval"
-    if estimate.reach < 1e-9:  # a few splits that agree to the digit are no certainty
-        return "no spread" if estimate.mean else "identical"
-    if not estimate.excludes_zero:
+    if found.half_width < 1e-9:  # a few splits that agree to the digit are no certainty
+        return "no spread" if found.estimate else "identical"
+    if not found.excludes_zero:
         return "not told apart"
-    return "lower" if estimate.mean < 0 else "higher"
+    return "lower" if found.estimate < 0 else "higher"
 
 
 def difference_rows(paired: Paired, losses: Sequence[str], label: str | None = None) -> list[Row]:
     """The differences of a contrast; below, verdict and smallest detectable difference."""
     found = {measure: paired.estimate(measure) for measure in paired.values}
-    values = [TableEntry(signed(one.mean), limits(one)) for one in found.values()]
+    values = [TableEntry(signed(one.estimate), limits(one)) for one in found.values()]
     verdicts = []
     for measure, one in found.items():
         smallest = paired.detectable(measure)

@@ -18,7 +18,7 @@ from PIL import Image
 
 from rankreg.extension import look_up
 from rankreg.metrics import roc
-from rankreg.operating import Estimate, mean_of
+from rankreg.operating import Interval, mean_of
 from rankreg_bench.arms import ARMS
 from rankreg_bench.estimates import measures_of, published_values
 from rankreg_bench.grids import DATA, LOSSES, RunPlan, experiment_of, noise_of, plan_run, title_of
@@ -61,7 +61,7 @@ LOOK: dict[Any, Any] = {
 class Mark:
     """One cell of a grid, as far as it is known: the mean over splits, their ensemble, the published number."""
 
-    ours: Estimate | None = None
+    ours: Interval | None = None
     ensemble: float | None = None
     published: float | None = None
 
@@ -314,12 +314,15 @@ def _lines(chosen: FigureSource, panels: Mapping[str, Sequence[Line]], across: s
     return figure
 
 
+def _ends(found: Interval) -> tuple[float, float]:
+    """The bounds to draw; nothing is drawn at NaN."""
+    return (found.low, found.high) if found.bounded else (np.nan, np.nan)
+
+
 def _line(chart: Any, number: int, marks: Mapping[float, Mark]) -> None:
     color, marker = COLORS[number]
     marks = dict(sorted(marks.items()))
-    ours = {
-        x: (mark.ours.mean, mark.ours.low, mark.ours.high) for x, mark in marks.items() if mark.ours is not None
-    }
+    ours = {x: (mark.ours.estimate, *_ends(mark.ours)) for x, mark in marks.items() if mark.ours is not None}
     if ours:
         places, ends = list(ours), np.array(list(ours.values()), dtype=np.float64)
         chart.fill_between(places, ends[:, 1], ends[:, 2], color=color, alpha=0.11, linewidth=0)
@@ -356,9 +359,10 @@ def _by_arm(chosen: FigureSource) -> "Figure":
             for place, key in enumerate(keys):
                 mark, y = chosen.mark(key, measure), place + 0.8 * ((number + 0.5) / len(shown) - 0.5)
                 if mark.ours is not None:
-                    ends = (mark.ours.low, mark.ours.high)
-                    chart.plot(ends, [y, y], color=color, linewidth=1.5, solid_capstyle="butt", zorder=3)
-                    chart.plot(mark.ours.mean, y, marker, color=color, **SOLID)
+                    chart.plot(
+                        _ends(mark.ours), [y, y], color=color, linewidth=1.5, solid_capstyle="butt", zorder=3
+                    )
+                    chart.plot(mark.ours.estimate, y, marker, color=color, **SOLID)
                 if mark.ensemble is not None:
                     chart.plot(mark.ensemble, y, marker, color=color, **HOLLOW)
                 if mark.published is not None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rankreg.extension import look_up, write_whole
-from rankreg.operating import Estimate, Interval
+from rankreg.operating import Interval
 
 WIDTH = 120  # of lines that do not go to a terminal; a table may be a little wider than its titles and notes
 WIDEST, LABEL = 160, 26
@@ -82,10 +82,10 @@ class Number:
     splits: int = 0
     published: float | None = None
 
-    def with_bounds(self, kind: str, found: Estimate | Interval) -> "Number":
+    def with_bounds(self, kind: str, found: Interval) -> "Number":
         """The same place, with an estimate and its interval."""
-        value = found.mean if isinstance(found, Estimate) else found.estimate
-        return replace(self, kind=kind, value=value, low=found.low, high=found.high)
+        low, high = (found.low, found.high) if found.bounded else (None, None)
+        return replace(self, kind=kind, value=found.estimate, low=low, high=high)
 
 
 @dataclass(frozen=True)
@@ -120,16 +120,16 @@ def bracket(interval: Interval) -> str:
     return f"[{low} to {high}]" if interval.low < 0 else f"[{low}–{high}]"
 
 
-def spread(estimate: Estimate) -> str:
+def spread(interval: Interval) -> str:
     """± half the interval; empty for one split."""
-    return "" if estimate.reach is None else f"± {short(estimate.reach, estimate.reach)}"
+    return f"± {short(interval.half_width, interval.half_width)}" if interval.bounded else ""
 
 
-def limits(estimate: Estimate) -> str:
+def limits(interval: Interval) -> str:
     """The interval of a difference."""
-    if estimate.low is None or estimate.high is None or estimate.reach is None:
+    if not interval.bounded:
         return "(one split)"
-    return f"({short(estimate.low, estimate.reach)} to {short(estimate.high, estimate.reach)})"
+    return f"({short(interval.low, interval.half_width)} to {short(interval.high, interval.half_width)})"
 
 
 def published_text(value: float | None, *, others: bool) -> str:

@@ -149,12 +149,12 @@ class Sheet:
                 deviation = standard_deviation(values) if values else None
                 around = "" if deviation is None else f" ({plain(deviation)})"
                 found = mean_of(values) if values else None
-                entries.append(TableEntry(plain(found.mean), spread(found) + around) if found else NOTHING)
+                entries.append(TableEntry(plain(found.estimate), spread(found) + around) if found else NOTHING)
             rows.append(self._row(key, cell, entries))
         for label, (_, second) in GAINS.items() if self.is_main else ():
             if paired := self._pair(self.ranking, second):
                 gains = [paired.gain(measure) for measure in self.measures]
-                entries = [TableEntry(plain(gain.mean), spread(gain)) for gain in gains]
+                entries = [TableEntry(plain(gain.estimate), spread(gain)) for gain in gains]
                 count = TableEntry(str(len(paired.splits)))
                 rows.append(Row(label, (*entries, count), rule=second == BETTER))
         return TableBlock(SINGLES, self.head, tuple(rows))
@@ -259,7 +259,7 @@ def _growth_note(paired: Paired) -> Iterator[str]:
         growth = mean_of([easy - strict for easy, strict in pairs])
         yield (
             f"Does Δ grow with the TPR? Δ in {measure_title(rates[0])} less Δ in {measure_title(rates[-1])}, single"
-            f" networks: {signed(growth.mean)} {limits(growth)}: {verdict(growth)}."
+            f" networks: {signed(growth.estimate)} {limits(growth)}: {verdict(growth)}."
         )
 
 

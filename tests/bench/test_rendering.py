@@ -1,22 +1,24 @@
 """How numbers, verdicts and cells are written."""
 
-from rankreg.operating import Estimate, Interval
+import math
+
+from rankreg.operating import Interval
 from rankreg_bench.differences import measure_title, verdict
 from rankreg_bench.pages import Number, Page, Row, TableBlock, TableEntry, bracket, limits, plain, rendered, signed
 
 
 def test_a_verdict_is_what_the_interval_allows() -> None:
-    assert verdict(Estimate(-1.5, -5.9, 2.9)) == "not told apart"
-    assert verdict(Estimate(-1.5, -2.0, -1.0)) == "lower"
-    assert verdict(Estimate(1.5, 1.0, 2.0)) == "higher"
-    assert verdict(Estimate(-1.5, None, None)) == "no interval"
-    assert verdict(Estimate(0.0, 0.0, 0.0)) == "identical"
-    assert verdict(Estimate(-1.5, -1.5, -1.5)) == "no spread"
+    assert verdict(Interval(-1.5, -5.9, 2.9)) == "not told apart"
+    assert verdict(Interval(-1.5, -2.0, -1.0)) == "lower"
+    assert verdict(Interval(1.5, 1.0, 2.0)) == "higher"
+    assert verdict(Interval(-1.5, -math.inf, math.inf)) == "no interval"
+    assert verdict(Interval(0.0, 0.0, 0.0)) == "identical"
+    assert verdict(Interval(-1.5, -1.5, -1.5)) == "no spread"
 
 
 def test_numbers_are_written_with_a_real_minus_and_no_negative_zero() -> None:
     assert (plain(-0.04), plain(-1.25), signed(2.0), signed(-2.0)) == ("0.0", "−1.2", "+2.0", "−2.0")
-    assert limits(Estimate(24.8, -0.2, 49.8)) == "(0 to 50)"
+    assert limits(Interval(24.8, -0.2, 49.8)) == "(0 to 50)"
     assert bracket(Interval(2.0, -0.3, 4.3, 0.95)) == "[0 to 4]"
     assert [measure_title(m) for m in ("fpr@98", "auc", "error@80tpr")] == ["FPR@98", "AUC", "error@80"]
 

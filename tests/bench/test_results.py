@@ -9,7 +9,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 
 from rankreg.metrics import error_at_tpr
 from rankreg.operating import compare
-from rankreg.operating.delong import aucs
+from rankreg.operating.intervals import aucs
 from rankreg.scores import Scores
 from rankreg_bench.arms import TUNED
 from rankreg_bench.differences import BETTER, contrasts_of, ensemble_gains, measure_draws, pair

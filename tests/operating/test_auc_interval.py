@@ -10,8 +10,8 @@ from scipy import optimize, stats
 
 from rankreg.operating import auc_interval, compare
 from rankreg.operating.comparison import auc_difference
-from rankreg.operating.delong import Spread, bounds, components
-from rankreg.operating.points import Sample
+from rankreg.operating.intervals import Spread, area_bounds, components
+from rankreg.operating.units import Sample
 
 Reals = NDArray[np.float64]
 AREAS = (0.6, 0.8, 0.9, 0.95, 0.98, 0.995)
@@ -121,7 +121,7 @@ def many_bounds(positives: Reals, negatives: Reals, confidence: float) -> tuple[
     parts = many_components(positives, negatives)
     areas = parts[0].mean(axis=1)
     spreads = [Spread.of(part - areas[:, None], np.ones(part.shape[1], np.int64)) for part in parts]
-    return bounds(areas, spreads, confidence)
+    return area_bounds(areas, spreads, confidence)
 
 
 def miss_rate(source: Source, positives: int, negatives: int, draws: int, confidence: float, seed: int) -> float:

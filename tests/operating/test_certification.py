@@ -199,7 +199,7 @@ def test_the_joint_confidence_is_that_of_simulation() -> None:
 def test_one_target_shares_with_nobody() -> None:
     assert joint_confidence(300, [0.98], [2]) == pytest.approx(1 - stats.binom.cdf(1, 300, 0.02))
     labels, scores = two_classes(300, 300)
-    assert certify_targets(labels, scores, tprs=[0.98]).points[0] == certify(labels, scores)
+    assert certify_targets(labels, scores, tprs=[0.98]).points[0] == certify(labels, scores, tpr=0.98)
 
 
 @pytest.mark.parametrize("positives", [149, 220, 1000, 20_000])

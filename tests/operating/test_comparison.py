@@ -7,7 +7,7 @@ from scipy import stats
 
 from rankreg.metrics import auc, fpr_at_tpr
 from rankreg.operating import compare, paired
-from rankreg.operating._bootstrap import fpr_differences
+from rankreg.operating.bootstrap import fpr_differences
 from rankreg.scores import Scores
 
 Floats = NDArray[np.float64]

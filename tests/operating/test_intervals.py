@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from rankreg.metrics import fpr_at_tpr
 from rankreg.operating import Interval, auc_interval, fpr_at_tpr_interval
-from rankreg.operating.delong import aucs
+from rankreg.operating.intervals import aucs
 
 
 @pytest.mark.parametrize(("positives", "negatives", "tpr"), [(40, 300, 0.9), (150, 600, 0.95), (200, 100, 0.9)])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import nct, ttest_1samp, ttest_rel
 from scipy.stats import t as student
 
-from rankreg.operating.repeats import detectable, mean_of, p_value, standard_deviation, still_significant
+from rankreg.operating import detectable, mean_of, p_value, standard_deviation, still_significant
 
 VALUES = st.lists(st.floats(-50, 50), min_size=2, max_size=12).filter(lambda values: np.std(values) > 1e-3)
 
@@ -55,7 +55,7 @@ def test_holm_rejects_as_long_as_each_step_allows(p_values: list[float]) -> None
 
 def test_one_repeat_says_nothing_about_the_spread() -> None:
     assert (p_value([1.0]), detectable([1.0]), standard_deviation([1.0])) == (None, None, None)
-    assert mean_of([1.0]).reach is None
+    assert not mean_of([1.0]).bounded
 
 
 def test_repeats_that_do_not_vary_have_no_detectable_difference() -> None:

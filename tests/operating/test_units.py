@@ -186,10 +186,10 @@ def test_units_of_one_row_each_change_nothing() -> None:
 def test_too_few_units_are_counted_as_units() -> None:
     labels, scores, units = clustered(200, 5)
     with pytest.raises(NotEnoughPositives, match="100 units with 500 positives are too few") as caught:
-        certify(labels, scores, units=units)
+        certify(labels, scores, tpr=0.98, units=units)
     assert (caught.value.units, caught.value.positives, caught.value.needed) == (100, 500, 149)
     with pytest.raises(NotEnoughPositives, match=r"149 units like these \(49 more\) are needed"):
-        certify(labels, scores, units=units, per="unit")
+        certify(labels, scores, tpr=0.98, units=units, per="unit")
     groups = np.where(units < 50, "few", "many")
     with pytest.raises(NotEnoughPositives, match="25 units with 125 positives in group 'few'"):
         certify_groups(labels, scores, groups, tpr=0.95, units=units)

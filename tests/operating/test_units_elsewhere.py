@@ -18,7 +18,7 @@ from rankreg.operating import (
     recertify,
     upper_bound,
 )
-from rankreg.operating.delong import aucs
+from rankreg.operating.intervals import aucs
 from rankreg.operating.monitoring import log_evidence
 from tests.operating.test_units import clustered
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from rankreg.operating import UnitSizes, certified_rank, compare, monitor, positives_needed
-from rankreg.operating.exact import upper_bound_anywhere
+from rankreg.operating.guarantees import bounds
 from rankreg.operating.monitoring import log_evidence
 
 pytestmark = pytest.mark.slow
@@ -150,9 +150,9 @@ def test_the_bound_for_any_threshold_holds_at_the_worst_one(correlation: float) 
     sizes = np.full(60, 5)
     scores = normal_scores(sizes, correlation, np.random.default_rng(8))
     trials, thresholds = UnitSizes.of(sizes), np.linspace(-1, 3, 200)
-    bounds = np.array([upper_bound_anywhere(count, trials, 0.9) for count in range(301)])
+    found = bounds(np.arange(301), trials, 0.9, anywhere=True)[1]
     counts = np.array([np.count_nonzero(scores >= threshold, axis=1) for threshold in thresholds])
-    assert np.mean((stats.norm.sf(thresholds)[:, None] > bounds[counts]).any(axis=0)) <= allowed(0.1)
+    assert np.mean((stats.norm.sf(thresholds)[:, None] > found[counts]).any(axis=0)) <= allowed(0.1)
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 1.0])

@@ -23,8 +23,7 @@ from rankreg.operating import (
     percent,
     upper_bound,
 )
-from rankreg.operating.exact import Trials, rows_of
-from rankreg.operating.units import unit_codes
+from rankreg.operating.units import Trials, rows_of, unit_codes
 from rankreg.safe_files import write_whole
 from rankreg.scores import Scores
 

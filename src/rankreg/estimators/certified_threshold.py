@@ -33,8 +33,7 @@ from rankreg.operating import (
     certify,
     units_needed,
 )
-from rankreg.operating.points import Sample
-from rankreg.operating.units import unit_codes
+from rankreg.operating.units import Sample, unit_codes
 
 Places = NDArray[np.int64]
 Units = (

@@ -25,7 +25,7 @@ from rankreg.estimators.certified_threshold import Places, Units, check_enough, 
 from rankreg.metrics import threshold_at_tpr
 from rankreg.models import MLPShape, ResNetShape
 from rankreg.operating import OperatingPoint, certify
-from rankreg.operating._records import check_confidence, check_target
+from rankreg.operating.guarantees import check_confidence, check_target
 from rankreg.operating.units import unit_codes
 from rankreg.train import DivergenceError, TrainConfig, score, train_in_memory
 from rankreg.train.config import faults

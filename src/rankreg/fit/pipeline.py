@@ -18,7 +18,7 @@ from rankreg.datasets.splits import Samples, Splits
 from rankreg.distributed import join
 from rankreg.metrics import empirical_thresholds
 from rankreg.operating import NotEnoughPositives, Per, certify, positives_needed
-from rankreg.operating.points import Sample
+from rankreg.operating.units import Sample
 from rankreg.report import Model, Settings, write
 from rankreg.scores import Scores
 from rankreg.train import Run, TrainConfig, score, train

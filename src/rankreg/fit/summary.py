@@ -13,7 +13,7 @@ from rankreg.datasets.splits import Samples
 from rankreg.fit.pipeline import Fitted
 from rankreg.fit.sources import MOST, Source, load_source
 from rankreg.operating import UnitSizes, certified_rank, percent
-from rankreg.operating.exact import Trials
+from rankreg.operating.units import Trials
 from rankreg.report.text import finding_lines
 
 

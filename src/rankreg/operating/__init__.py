@@ -1,45 +1,55 @@
 """Operating points: certified thresholds, intervals, paired comparison, monitoring. numpy and SciPy only.
 
-Needs scores and labels, not the model. Every result is a frozen dataclass with `to_dict()`.
+These functions need scores and labels, not the model. Every result is a frozen dataclass with `to_dict()`.
 """
 
-from rankreg.operating._records import Interval, Record
-from rankreg.operating.certification import GroupPoints, TargetPoints, certify, certify_groups, certify_targets
-from rankreg.operating.comparison import Comparison, Difference, compare, paired
-from rankreg.operating.delong import auc_interval, aucs
-from rankreg.operating.exact import (
+from rankreg.notation import Record, percent
+from rankreg.operating.bootstrap import error_at_tpr_intervals, population_draws
+from rankreg.operating.certification import (
+    ChosenThreshold,
+    GroupPoints,
+    TargetPoints,
+    certify,
+    certify_groups,
+    certify_targets,
+    choose_threshold,
+)
+from rankreg.operating.comparison import (
+    Comparison,
+    Difference,
+    compare,
+    detectable,
+    p_value,
+    paired,
+    standard_deviation,
+    still_significant,
+)
+from rankreg.operating.guarantees import (
     NotEnoughPositives,
     certified_rank,
+    dependent_share,
+    fpr_share,
     highest_tpr,
+    independent_share,
+    joint_confidence,
+    joint_ranks,
     lower_bound,
-    percent,
     positives_needed,
     shortfall_risk,
     units_needed,
     upper_bound,
 )
-from rankreg.operating.findings import Finding, findings
-from rankreg.operating.intervals import fpr_at_tpr_interval
-from rankreg.operating.joint import dependent_share, fpr_share, independent_share, joint_confidence, joint_ranks
+from rankreg.operating.intervals import Interval, auc_interval, aucs, fpr_at_tpr_interval, mean_of, share_interval
 from rankreg.operating.monitoring import Recertification, Watch, monitor, recertify
-from rankreg.operating.points import CostChoice, Costs, OperatingPoint, Per, Uncertified, assumption
-from rankreg.operating.populations import error_at_tpr_intervals, population_draws, share_interval
-from rankreg.operating.repeats import (
-    Estimate,
-    detectable,
-    mean_of,
-    p_value,
-    standard_deviation,
-    still_significant,
-)
-from rankreg.operating.units import UnitSizes
+from rankreg.operating.points import CostChoice, Costs, Finding, OperatingPoint, Uncertified, assumption, findings
+from rankreg.operating.units import Per, UnitSizes
 
 __all__ = [
+    "ChosenThreshold",
     "Comparison",
     "CostChoice",
     "Costs",
     "Difference",
-    "Estimate",
     "Finding",
     "GroupPoints",
     "Interval",
@@ -59,6 +69,7 @@ __all__ = [
     "certify",
     "certify_groups",
     "certify_targets",
+    "choose_threshold",
     "compare",
     "dependent_share",
     "detectable",

@@ -14,10 +14,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankreg.operating._records import Record, check_confidence, check_target
-from rankreg.operating.exact import NotEnoughPositives, Trials, certified_rank, percent
-from rankreg.operating.joint import dependent_share, fpr_share, independent_share, joint_ranks
-from rankreg.operating.points import Costs, OperatingPoint, Per, Sample, point_at
+from rankreg.metrics import empirical_thresholds
+from rankreg.notation import Record, percent
+from rankreg.operating.guarantees import (
+    NotEnoughPositives,
+    certified_rank,
+    check_confidence,
+    check_target,
+    dependent_share,
+    fpr_share,
+    independent_share,
+    joint_ranks,
+)
+from rankreg.operating.points import Costs, OperatingPoint, point_at
+from rankreg.operating.units import Per, Sample, Trials
+
+NETWORK_ROUNDING = 1e-5  # how much a float32 network's scores may differ between batches and machines
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,7 @@ def certify(
     y_true: ArrayLike,
     y_score: ArrayLike,
     *,
-    tpr: float = 0.98,
+    tpr: float = 0.95,
     confidence: float = 0.95,
     prevalence: float | None = None,
     costs: Costs | None = None,
@@ -95,7 +107,7 @@ def certify_targets(
     """
     targets = sorted({check_target(tpr) for tpr in tprs}, reverse=True)
     if not targets:
-        raise ValueError("no TPR was given: pass at least one, e.g. tprs=[0.95, 0.98]")
+        raise ValueError("no TPR was given: pass at least one, e.g. tprs=[0.95, 0.99]")
     check_confidence(confidence)
     sample = Sample.of(y_true, y_score, units)
     ranks = joint_ranks(sample.judged(per).trials, targets, confidence)
@@ -119,7 +131,7 @@ def certify_groups(
     y_score: ArrayLike,
     groups: ArrayLike,
     *,
-    tpr: float = 0.98,
+    tpr: float = 0.95,
     confidence: float = 0.95,
     prevalence: float | None = None,
     names: Sequence[str] | None = None,
@@ -187,3 +199,104 @@ def _group_ranks(parts: dict[str, Sample], tpr: float, each: float, together: fl
             key=lambda shortage: shortage.highest_tpr,
         )
     return ranks
+
+
+@dataclass(frozen=True)
+class ChosenThreshold(Record):
+    """The threshold to use: alarm when score ≥ value.
+
+    Args:
+        value: the threshold, lowered by what scores may differ when they are computed again.
+        certified: with `confidence`, the recall on new positives is at least `tpr`. Otherwise the threshold is
+            the empirical one, which guarantees nothing.
+        tpr: the target recall.
+        confidence: of the guarantee.
+        per: "row" for the recall of rows, "unit" for the recall of units.
+        positives: how many calibration positives there were.
+        units: how many units they belong to; None if none were given.
+        point: the certified operating point; None without a certificate.
+        highest_tpr: the highest TPR these positives can certify; None if `tpr` is certified.
+        needed: how many positives, or units where units were given, certify `tpr`; None if `tpr` is certified.
+        because: why nothing is certified, in one sentence; None if `tpr` is certified.
+    """
+
+    value: float
+    certified: bool
+    tpr: float
+    confidence: float
+    per: Per
+    positives: int
+    units: int | None
+    point: OperatingPoint | None = None
+    highest_tpr: float | None = None
+    needed: int | None = None
+    because: str | None = None
+
+
+def choose_threshold(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    tpr: float = 0.95,
+    confidence: float = 0.95,
+    units: ArrayLike | None = None,
+    per: Per = "row",
+    rounding: float = NETWORK_ROUNDING,
+    scale: float = 1.0,
+) -> ChosenThreshold:
+    """The threshold to use after calibration: certified if the positives suffice, otherwise empirical.
+
+        value = threshold − rounding · max(scale, |threshold|)
+
+    The threshold is the score of one positive. Scores differ in the last digits when they are computed in another
+    batch or on another machine, so it is lowered by more than that. A lower threshold never catches less.
+
+    Args:
+        y_true: labels of the calibration samples, 1 for the critical class. The model must not have seen them.
+        y_score: their scores, higher = more critical.
+        tpr: the target recall, default 0.95.
+        confidence: of the guarantee, default 0.95.
+        units: one value per sample, the same for samples that are not independent, e.g. those of one patient.
+        per: "row" or "unit", as for `certify`.
+        rounding: how much scores may differ, relative to their size. The default 1e-5 suits networks in float32.
+        scale: the size of the scores where it exceeds the threshold's own, default 1. For probabilities pass 0.
+
+    Returns:
+        The threshold, and what it promises or why it promises nothing.
+
+    Raises:
+        ValueError: the labels, scores, TPR or confidence make no sense.
+
+    >>> labels, scores = [0] * 900 + [1] * 100, [*range(900), *range(800, 900)]
+    >>> chosen = choose_threshold(labels, scores)
+    >>> chosen.certified, chosen.point.threshold, round(chosen.value, 3)
+    (True, 801.0, 800.992)
+    >>> few = choose_threshold(labels[850:950], scores[850:950])
+    >>> few.certified, few.needed
+    (False, 59)
+    """
+    settings: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
+    try:
+        point = certify(y_true, y_score, units=units, **settings)
+    except NotEnoughPositives as shortage:
+        sample = Sample.of(y_true, y_score, units)
+        usual = float(empirical_thresholds(sample.judged(per).scores, np.array([tpr]))[0])
+        return ChosenThreshold(
+            value=lowered(usual, rounding, scale),
+            certified=False,
+            positives=len(sample.positives),
+            units=shortage.units,
+            highest_tpr=shortage.highest_tpr,
+            needed=shortage.needed,
+            because=str(shortage),
+            **settings,
+        )
+    value = lowered(point.threshold, rounding, scale)
+    return ChosenThreshold(
+        value=value, certified=True, positives=point.positives, units=point.units, point=point, **settings
+    )
+
+
+def lowered(threshold: float, rounding: float = NETWORK_ROUNDING, scale: float = 1.0) -> float:
+    """A threshold less what scores may differ when they are computed again; an infinite one stays."""
+    return threshold - rounding * max(scale, abs(threshold)) if np.isfinite(threshold) else threshold

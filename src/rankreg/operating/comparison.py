@@ -9,12 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from rankreg.metrics import Bools, Floats, auc, fpr_at_tpr
-from rankreg.operating._bootstrap import fpr_differences
-from rankreg.operating._records import Record, check_confidence, check_target
-from rankreg.operating.delong import auc_interval, aucs, difference_ends
-from rankreg.operating.exact import percent, units_of
-from rankreg.operating.points import Sample
+from rankreg.notation import Record, percent
+from rankreg.operating.bootstrap import fpr_differences
+from rankreg.operating.guarantees import check_confidence, check_target
+from rankreg.operating.intervals import CONFIDENCE, auc_interval, aucs, difference_ends
+from rankreg.operating.units import Sample, units_of
 from rankreg.scores import Scores
+
+POWER = 0.8
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def compare(
     score_a: ArrayLike,
     score_b: ArrayLike,
     *,
-    tpr: float = 0.98,
+    tpr: float = 0.95,
     confidence: float = 0.95,
     draws: int = 10_000,
     seed: int = 0,
@@ -217,3 +219,43 @@ def auc_difference(first: Sample, second: Sample, confidence: float) -> Differen
         high=high,
         p_value=p_value,
     )
+
+
+def p_value(differences: ArrayLike) -> float | None:
+    """Student's two-sided p-value of paired differences; None with fewer than two."""
+    numbers = np.asarray(differences, dtype=np.float64)
+    count = len(numbers)
+    if count < 2:
+        return None
+    mean, error = float(numbers.mean()), float(numbers.std(ddof=1)) / math.sqrt(count)
+    if error == 0:
+        return float(mean == 0)  # without any spread the difference is certain, one way or the other
+    return float(2 * special.stdtr(count - 1, -abs(mean) / error))
+
+
+def detectable(differences: ArrayLike) -> float | None:
+    """The smallest true difference that so many pairs with this spread find with 80 % power at the 5 % level.
+
+        δ · s / √n,    P(T(n − 1, δ) > t) = 0.8,    t the quantile of Student's interval
+
+    T: noncentral t; the other tail's share is negligible. None with fewer than two pairs or none that differ.
+    """
+    numbers = np.asarray(differences, dtype=np.float64)
+    count = len(numbers)
+    if count < 2 or np.ptp(numbers) == 0:
+        return None
+    shift = special.nctdtrinc(count - 1, 1 - POWER, special.stdtrit(count - 1, (1 + CONFIDENCE) / 2))
+    return float(shift * numbers.std(ddof=1) / math.sqrt(count))
+
+
+def still_significant(p_values: ArrayLike) -> int:
+    """How many of several p-values stay below 5 % by Holm's correction for their number."""
+    ordered = np.sort(np.asarray(p_values, dtype=np.float64))
+    passed = ordered <= (1 - CONFIDENCE) / (len(ordered) - np.arange(len(ordered)))
+    return len(ordered) if passed.all() else int(passed.argmin())
+
+
+def standard_deviation(values: ArrayLike) -> float | None:
+    """Of a sample, with n − 1; None with fewer than two."""
+    numbers = np.asarray(values, dtype=np.float64)
+    return float(numbers.std(ddof=1)) if len(numbers) > 1 else None

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankreg.metrics import check_scores
-from rankreg.operating._records import Interval, Record, check_share, check_target
+from rankreg.notation import Record, percent
 from rankreg.operating.certification import certify
-from rankreg.operating.exact import NotEnoughPositives, Trials, lower_bound, percent, rows_of, units_of, upper_bound
-from rankreg.operating.points import OperatingPoint, Per, Sample
-from rankreg.operating.units import unit_codes
+from rankreg.operating.guarantees import NotEnoughPositives, check_share, check_target, lower_bound, upper_bound
+from rankreg.operating.intervals import Interval
+from rankreg.operating.points import OperatingPoint
+from rankreg.operating.units import Per, Sample, Trials, rows_of, unit_codes, units_of
 
 ODDS_RATIOS = 2.0 ** np.arange(0.5, 5.25, 0.5)  # how much likelier a miss may have become: 1.4 to 32 times
 
@@ -55,7 +56,7 @@ def monitor(
     scores: ArrayLike,
     *,
     threshold: float,
-    tpr: float = 0.98,
+    tpr: float = 0.95,
     level: float = 0.05,
     verified_below: float = 1.0,
     units: ArrayLike | None = None,
@@ -184,7 +185,7 @@ def recertify(
     y_score: ArrayLike,
     *,
     threshold: float,
-    tpr: float = 0.98,
+    tpr: float = 0.95,
     confidence: float = 0.95,
     prevalence: float | None = None,
     units: ArrayLike | None = None,

@@ -1,28 +1,19 @@
-"""What an operating point is, and how a threshold becomes one."""
+"""What an operating point is, how a threshold becomes one, and what makes one useless."""
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from rankreg.metrics import Bools, Floats, check_binary, empirical_thresholds
-from rankreg.operating._records import Record
-from rankreg.operating.exact import (
-    Trials,
-    check_prevalence,
-    rows_of,
-    shares_units,
-    shortfall_risk,
-    units_of,
-    upper_bound,
-    upper_bound_anywhere,
-)
-from rankreg.operating.units import UnitSizes, unit_codes
+from rankreg.metrics import auc, empirical_thresholds
+from rankreg.notation import Record
+from rankreg.operating.guarantees import bounds, check_prevalence, shortfall_risk, upper_bound
+from rankreg.operating.intervals import Interval, auc_interval
+from rankreg.operating.units import Judged, Per, Sample, rows_of, shares_units, units_of
 
-Per = Literal["row", "unit"]
 FprMethod = Literal["clopper-pearson", "dkw", "units", "units at any threshold"]
+FindingName = Literal["reversed", "below-chance", "two-values", "alarms-on-everything"]
 
 
 @dataclass(frozen=True)
@@ -123,86 +114,6 @@ def assumption(found: Counted) -> str:
     return f"This holds if new positives come like these and {who} independent of each other."
 
 
-class Judged(NamedTuple):
-    """The scores that a promise of recall counts, and how independent they are."""
-
-    scores: Floats
-    trials: Trials
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Checked scores, which of them are positive, and a number for the unit of each; None: each its own."""
-
-    positive: Bools
-    scores: Floats
-    units: NDArray[np.int64] | None = None
-
-    @classmethod
-    def of(cls, y_true: ArrayLike, y_score: ArrayLike, units: ArrayLike | None = None) -> "Sample":
-        """Check once; scores that are all equal are refused, since every threshold alarms on all or on none."""
-        positive, scores = check_binary(y_true, y_score)
-        if np.all(scores == scores[0]):
-            raise ValueError(f"all {len(scores)} scores equal {scores[0]}: they tell no sample from another")
-        return cls(positive, scores, None if units is None else unit_codes(units, len(scores)))
-
-    @cached_property
-    def positives(self) -> Floats:
-        """The positives' scores."""
-        return self.scores[self.positive]
-
-    @cached_property
-    def negatives(self) -> Floats:
-        """The negatives' scores."""
-        return self.scores[~self.positive]
-
-    @cached_property
-    def positive_trials(self) -> Trials:
-        """How many positives there are, or the sizes of their units."""
-        return self._trials(self.positive)
-
-    @cached_property
-    def negative_trials(self) -> Trials:
-        """How many negatives there are, or the sizes of their units."""
-        return self._trials(~self.positive)
-
-    @cached_property
-    def mixed(self) -> bool:
-        """Whether a unit has rows of both classes, so that the positives tell something of the negatives."""
-        if self.units is None:
-            return False
-        shared: Bools = np.isin(self.units[self.positive], self.units[~self.positive])
-        return bool(shared.any())
-
-    def judged(self, per: Per) -> Judged:
-        """The rows or the units whose recall is promised; a unit scores as high as its highest positive row."""
-        if per == "row":
-            return Judged(self.positives, self.positive_trials)
-        if per != "unit":
-            raise ValueError(f'per must be "row" or "unit", got {per!r}')
-        if self.units is None:
-            raise ValueError('per="unit" promises a recall of units: pass them as units=, one value per sample')
-        found, place = np.unique(self.units[self.positive], return_inverse=True)
-        highest = np.full(len(found), -np.inf, dtype=self.scores.dtype)
-        np.maximum.at(highest, place, self.positives)
-        return Judged(highest, UnitSizes.of(np.ones(len(found))))
-
-    def part(self, chosen: Bools) -> "Sample":
-        """Some of the samples."""
-        units = None if self.units is None else self.units[chosen]
-        return Sample(self.positive[chosen], self.scores[chosen], units)
-
-    def _trials(self, chosen: Bools) -> Trials:
-        if self.units is None:
-            return int(np.count_nonzero(chosen))
-        return UnitSizes.of(np.bincount(self.units[chosen]))
-
-    def alarms(self, threshold: float) -> tuple[int, int]:
-        """How many positives and negatives reach the threshold; one pass, without copying the negatives."""
-        caught = int(np.count_nonzero(self.positives >= threshold))
-        return caught, int(np.count_nonzero(self.scores >= threshold)) - caught
-
-
 def point_at(
     sample: Sample,
     rank: int,
@@ -270,7 +181,8 @@ def _fpr_at_most(sample: Sample, false: int, confidence: float, *, looked: bool)
     """The bound of the FPR; looked: whether the threshold was chosen by the negatives too."""
     trials = sample.negative_trials
     if sample.mixed or (looked and shares_units(trials)):
-        return upper_bound_anywhere(false, trials, confidence), "units at any threshold"
+        high = float(bounds(np.array(false), trials, confidence, anywhere=True)[1])
+        return high, "units at any threshold"
     if looked:
         total = rows_of(trials)
         reach = float(np.sqrt(-np.log(min(1 - confidence, 0.5)) / (2 * total)))
@@ -311,3 +223,94 @@ def _cheapest(sample: Sample, certified: float, costs: Costs, prevalence: float)
     expected = 1000 * (prevalence * costs.miss * missed + (1 - prevalence) * costs.alarm * fpr)
     best = len(expected) - 1 - int(np.argmin(expected[::-1]))  # the highest of equally cheap thresholds
     return float(candidates[best]), CostChoice(costs, float(expected[best]), float(expected[-1]), certified)
+
+
+@dataclass(frozen=True)
+class Finding(Record):
+    """Something to know before any number. refuses: whether no threshold of these scores should be certified."""
+
+    name: FindingName
+    sentence: str
+    refuses: bool = False
+
+
+def findings(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    threshold: float | None = None,
+    confidence: float = 0.95,
+    units: ArrayLike | None = None,
+) -> tuple[Finding, ...]:
+    """What is wrong with these scores, or with this threshold on them, the most serious first; usually nothing.
+
+    A certified threshold keeps its recall with any scores, even useless ones: it then alarms on nearly everything.
+    So look here before you use one. The names:
+
+    - "reversed": positives score lower than negatives; the whole interval of the AUC lies below one half.
+    - "below-chance": the AUC is below one half, but its interval is not.
+    - "alarms-on-everything": every negative reaches the threshold.
+    - "two-values": the scores are hard predictions, between which no threshold can be chosen.
+
+    Args:
+        y_true: labels, 1 for the critical class.
+        y_score: scores, higher = more critical.
+        threshold: the one in use, if any.
+        confidence: that of the AUC's interval.
+        units: one value per sample, as for `auc_interval`.
+
+    >>> [found.name for found in findings([0, 0, 1, 1], [0, 0, 1, 0], threshold=0)]
+    ['alarms-on-everything', 'two-values']
+    """
+    sample = Sample.of(y_true, y_score)
+    found = _about_the_order(sample, confidence, units)
+    low, high = sample.scores.min(), sample.scores.max()
+    if threshold is not None and sample.negatives.min() >= threshold:
+        whom = "sample" if low >= threshold else "negative"
+        found.append(
+            Finding(
+                "alarms-on-everything",
+                f"Alarms on every {whom}: all {len(sample.negatives):,} negatives reach {threshold:.6g}."
+                " It keeps its recall by telling nothing apart: use a lower TPR or a better model",
+            )
+        )
+    if np.all((sample.scores == low) | (sample.scores == high)):
+        found.append(
+            Finding(
+                "two-values",
+                f"The scores have only two values, {low:g} and {high:g}: they are predictions, not scores, and"
+                " leave no threshold to choose. Pass what the model computes before it decides, e.g."
+                " predict_proba(X)[:, 1] or decision_function(X)",
+            )
+        )
+    return tuple(found)
+
+
+def _about_the_order(sample: Sample, confidence: float, units: ArrayLike | None) -> list[Finding]:
+    area = auc(sample.positive, sample.scores)
+    if area >= 0.5:
+        return []
+    enough = min(len(sample.positives), len(sample.negatives)) > 1
+    found = (
+        auc_interval(sample.positive, sample.scores, confidence=confidence, units=units)
+        if enough
+        else Interval(area, 0.0, 1.0, confidence)
+    )
+    said = f"AUC {100 * area:.1f} %, at most {100 * found.high:.1f} %"
+    if found.high < 0.5:
+        return [
+            Finding(
+                "reversed",
+                f"The scores look reversed: positives score lower than negatives ({said}). Higher must mean more"
+                " critical: negate the scores, pass the probability of the critical class, or name the other label"
+                " as the positive one",
+                refuses=True,
+            )
+        ]
+    return [
+        Finding(
+            "below-chance",
+            f"The scores are no better than chance here ({said}): check that higher means more critical, and which"
+            " label is the positive one",
+        )
+    ]

@@ -1,4 +1,4 @@
-"""Guarantees over independent units whose rows are not independent of each other (docs/decisions/0026).
+"""Samples, and the independent units that their rows belong to (docs/decisions/0026).
 
 A unit is what was drawn independently: a patient, or all copies of one row. Unit i has m_i rows; T counts how many
 of all N rows lie on one side of a threshold. If the true share of such rows is at least `share`, for any λ > 0
@@ -16,17 +16,17 @@ So every pair (λ, w) gives a valid bound, and a search that stops early is neve
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankreg.metrics import Bools, Floats, check_binary
+
+Per = Literal["row", "unit"]
 Reals = NDArray[np.float64]
-GRID, ROUNDS, HALVINGS = (
-    20,
-    4,
-    34,
-)  # the rate λ is found to about 1 %, which costs less than 1 part in 10⁴ of log risk
+# The rate λ is found to about 1 %, which costs less than 1 part in 10⁴ of log risk.
+GRID, ROUNDS, HALVINGS = 20, 4, 34
 CHUNK = 2_000_000  # numbers held at once
 
 
@@ -174,3 +174,101 @@ def unit_codes(units: ArrayLike, rows: int) -> NDArray[np.int64]:
     if missing:
         raise ValueError(f"{len(missing)} samples have no unit, first in row {missing[0] + 1}: give each its own")
     return codes
+
+
+Trials = int | UnitSizes  # a number of independent rows, or the sizes of their units
+
+
+def rows_of(trials: Trials) -> int:
+    """How many rows were tried."""
+    return trials.rows if isinstance(trials, UnitSizes) else trials
+
+
+def units_of(trials: Trials) -> int | None:
+    """How many units they belong to; None if none were given."""
+    return trials.units if isinstance(trials, UnitSizes) else None
+
+
+def shares_units(trials: Trials) -> bool:
+    """Whether some unit has several rows, so that the binomial is not exact."""
+    return isinstance(trials, UnitSizes) and not trials.single
+
+
+class Judged(NamedTuple):
+    """The scores that a promise of recall counts, and how independent they are."""
+
+    scores: Floats
+    trials: Trials
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Checked scores, which of them are positive, and a number for the unit of each; None: each its own."""
+
+    positive: Bools
+    scores: Floats
+    units: NDArray[np.int64] | None = None
+
+    @classmethod
+    def of(cls, y_true: ArrayLike, y_score: ArrayLike, units: ArrayLike | None = None) -> "Sample":
+        """Check once; scores that are all equal are refused, since every threshold alarms on all or on none."""
+        positive, scores = check_binary(y_true, y_score)
+        if np.all(scores == scores[0]):
+            raise ValueError(f"all {len(scores)} scores equal {scores[0]}: they tell no sample from another")
+        return cls(positive, scores, None if units is None else unit_codes(units, len(scores)))
+
+    @cached_property
+    def positives(self) -> Floats:
+        """The positives' scores."""
+        return self.scores[self.positive]
+
+    @cached_property
+    def negatives(self) -> Floats:
+        """The negatives' scores."""
+        return self.scores[~self.positive]
+
+    @cached_property
+    def positive_trials(self) -> Trials:
+        """How many positives there are, or the sizes of their units."""
+        return self._trials(self.positive)
+
+    @cached_property
+    def negative_trials(self) -> Trials:
+        """How many negatives there are, or the sizes of their units."""
+        return self._trials(~self.positive)
+
+    @cached_property
+    def mixed(self) -> bool:
+        """Whether a unit has rows of both classes, so that the positives tell something of the negatives."""
+        if self.units is None:
+            return False
+        shared: Bools = np.isin(self.units[self.positive], self.units[~self.positive])
+        return bool(shared.any())
+
+    def judged(self, per: Per) -> Judged:
+        """The rows or the units whose recall is promised; a unit scores as high as its highest positive row."""
+        if per == "row":
+            return Judged(self.positives, self.positive_trials)
+        if per != "unit":
+            raise ValueError(f'per must be "row" or "unit", got {per!r}')
+        if self.units is None:
+            raise ValueError('per="unit" promises a recall of units: pass them as units=, one value per sample')
+        found, place = np.unique(self.units[self.positive], return_inverse=True)
+        highest = np.full(len(found), -np.inf, dtype=self.scores.dtype)
+        np.maximum.at(highest, place, self.positives)
+        return Judged(highest, UnitSizes.of(np.ones(len(found))))
+
+    def part(self, chosen: Bools) -> "Sample":
+        """Some of the samples."""
+        units = None if self.units is None else self.units[chosen]
+        return Sample(self.positive[chosen], self.scores[chosen], units)
+
+    def _trials(self, chosen: Bools) -> Trials:
+        if self.units is None:
+            return int(np.count_nonzero(chosen))
+        return UnitSizes.of(np.bincount(self.units[chosen]))
+
+    def alarms(self, threshold: float) -> tuple[int, int]:
+        """How many positives and negatives reach the threshold; one pass, without copying the negatives."""
+        caught = int(np.count_nonzero(self.positives >= threshold))
+        return caught, int(np.count_nonzero(self.scores >= threshold)) - caught

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankreg.metrics import Floats, Roc, auc, empirical_thresholds, roc
 from rankreg.operating import Interval, auc_interval, percent
-from rankreg.operating.exact import certified_ranks
+from rankreg.operating.guarantees import certified_ranks
 from rankreg.operating.intervals import divided_risks
 from rankreg.report.scored_model import Model
 from rankreg.report.sliders import bounds

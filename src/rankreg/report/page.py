@@ -16,8 +16,7 @@ from markupsafe import Markup
 
 from rankreg import __version__
 from rankreg.operating import Per, Record, assumption, compare
-from rankreg.operating._records import check_confidence, check_target
-from rankreg.operating.exact import check_prevalence
+from rankreg.operating.guarantees import check_confidence, check_prevalence, check_target
 from rankreg.report import charts, examples
 from rankreg.report.cards import cards
 from rankreg.report.charts import distribution

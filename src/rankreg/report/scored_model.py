@@ -12,7 +12,7 @@ from PIL import Image
 
 from rankreg.metrics import Floats
 from rankreg.operating import Finding, findings, paired
-from rankreg.operating.points import Sample
+from rankreg.operating.units import Sample
 from rankreg.scores import Scores
 
 MOST_MODELS = 6  # as many colours as can be told apart

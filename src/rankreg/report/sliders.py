@@ -24,7 +24,8 @@ from rankreg.operating import (
     shortfall_risk,
     units_needed,
 )
-from rankreg.operating.exact import Trials, certified_ranks, proved_shares, rows_of, shares_units, units_of
+from rankreg.operating.guarantees import certified_ranks, proved_shares
+from rankreg.operating.units import Trials, rows_of, shares_units, units_of
 from rankreg.report.scored_model import Model
 
 Shares = tuple[float, ...]
@@ -217,7 +218,7 @@ def bounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The two one-sided bounds of many shares at once: Clopper–Pearson, or over units.
 
-    anywhere: the thresholds may depend on these rows, as in `operating.exact.upper_bound_anywhere`.
+    anywhere: the thresholds may depend on these rows, as in `operating.guarantees.bounds`.
     """
     if anywhere:
         levels = proved_shares(trials)[::-1]

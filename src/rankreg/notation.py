@@ -1,0 +1,159 @@
+"""Notation: how numbers are written in sentences and in JSON. Every room writes its numbers with these."""
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Record:
+    """A frozen result with `to_dict()`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, nested results too. `json_text` writes the dictionary as JSON."""
+        return asdict(self)
+
+
+def percent(value: float) -> str:
+    """A share that somebody chose, such as a target TPR, in percent with up to six digits.
+
+    Args:
+        value: the share.
+
+    Returns:
+        The text, e.g. "98 %".
+
+    >>> percent(0.98), percent(0.9995)
+    ('98 %', '99.95 %')
+    """
+    return f"{100 * value:.6g} %"
+
+
+def share(value: float, *, up: bool | None = None) -> str:
+    """A share that was measured, in percent with three digits. A share just below 1 keeps its nines.
+
+    Args:
+        value: the share.
+        up: True rounds up, for an upper bound. False rounds down, for a lower bound. None rounds to the nearest.
+
+    Returns:
+        The text, e.g. "3.41 %".
+
+    >>> share(0.034056), share(0.034056, up=True), share(0.99987)
+    ('3.41 %', '3.41 %', '99.987 %')
+    """
+    if value > 0.99 and up is not True and value < 1:
+        lost = 100 * (1 - value)
+        digits = max(0, 1 - math.floor(math.log10(lost)))
+        return f"{math.floor(100 * value * 10**digits + 1e-9) / 10**digits:.{digits}f} %"
+    return number(100 * value, up=up) + " %"
+
+
+def number(value: float, *, up: bool | None = None) -> str:
+    """A number with three digits, or with all digits before the point.
+
+    Args:
+        value: the number.
+        up: True rounds up, for an upper bound. False rounds down, for a lower bound. None rounds to the nearest.
+
+    Returns:
+        The text, e.g. "12.3".
+
+    >>> number(0.012345), number(12.345, up=True), number(1234.5)
+    ('0.0123', '12.4', '1,234')
+    """
+    if value == 0 or not math.isfinite(value) or abs(value) >= 1e9:
+        return f"{value:.3g}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    scaled = value * 10**digits
+    if up is not None:
+        scaled = math.ceil(scaled - 1e-9) if up else math.floor(scaled + 1e-9)
+    return f"{scaled / 10**digits:,.{digits}f}"
+
+
+def signed(value: float, digits: int = 1) -> str:
+    """A difference with its sign: a true minus sign, a plus sign, or none where it rounds to 0.
+
+    Args:
+        value: the difference.
+        digits: decimals, default 1.
+
+    Returns:
+        The text, e.g. "+0.8".
+
+    >>> signed(0.84), signed(-0.04), signed(-1.26)
+    ('+0.8', '0.0', '−1.3')
+    """
+    text = plain(value, digits)
+    return text if text.startswith("−") or not float(text) else f"+{text}"
+
+
+def plain(value: float, digits: int = 1) -> str:
+    """A number with fixed decimals, a true minus sign and no negative zero.
+
+    Args:
+        value: the number.
+        digits: decimals, default 1.
+
+    Returns:
+        The text, e.g. "−0.8".
+
+    >>> plain(-0.84), plain(-0.04)
+    ('−0.8', '0.0')
+    """
+    return f"{value:z.{digits}f}".replace("-", "−")
+
+
+def p_text(value: float) -> str:
+    """A p-value with two digits. It is never written as 0.
+
+    Args:
+        value: the p-value.
+
+    Returns:
+        The text, e.g. "p = 0.03".
+
+    >>> p_text(0.0312), p_text(0.0)
+    ('p = 0.031', 'p < 1e-300')
+    """
+    return f"p = {value:.2g}" if value >= 1e-300 else "p < 1e-300"
+
+
+def json_value(value: Any) -> Any:
+    """The same value for JSON, which has no infinities: they become the texts "inf" and "-inf".
+
+    `float("inf")` reads them back, and so does `float` for every other number. Files of earlier versions
+    may have null in their place.
+
+    Args:
+        value: a number, text, list or dictionary, nested to any depth.
+
+    Returns:
+        A copy with lists for tuples and texts for numbers that are not finite.
+
+    >>> json_value({"threshold": float("-inf"), "points": (1, 2.5)})
+    {'threshold': '-inf', 'points': [1, 2.5]}
+    """
+    if isinstance(value, dict):
+        return {key: json_value(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(inner) for inner in value]
+    return str(float(value)) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def json_text(record: dict[str, Any]) -> str:
+    """JSON that every parser reads and every terminal shows: ASCII only, no infinities.
+
+    Args:
+        record: what `Record.to_dict` returns.
+
+    Returns:
+        The text, indented by two spaces.
+
+    >>> print(json_text({"threshold": float("inf")}))
+    {
+      "threshold": "inf"
+    }
+    """
+    return json.dumps(json_value(record), indent=2, allow_nan=False).replace("\x7f", "\\u007f")
