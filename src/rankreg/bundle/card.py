@@ -136,11 +136,22 @@ class _Part(BaseModel):
 class Threshold(_Part):
     """Alarm when score ≥ value.
 
-    certified: with `confidence` the recall on new positives is at least `tpr`; `certificate` is the operating point
-    on the calibration part. per: whether that is the recall of rows, or of units with at least one alarm.
-    units: how many independent units the calibration positives belong to; None if every row counts as independent.
-    Without a certificate the value is the empirical one. Then `highest_tpr` says what the calibration part could
-    have certified, and `positives_needed`, or `units_needed` where there are units, what it would have taken.
+    Args:
+        value: the threshold.
+        tpr: the target: the share of positives that must raise an alarm.
+        confidence: of the certificate.
+        certified: whether, with `confidence`, the recall on new positives is at least `tpr`. If not,
+            the value is the empirical one, which guarantees nothing.
+        calibration_positives: how many positives it was chosen on.
+        units: how many independent units these belong to; None if every row counts as independent.
+        per: "row" for the recall of rows, "unit" for that of units with at least one alarm.
+        certificate: the operating point on the calibration part, if certified.
+        highest_tpr: the highest TPR that the calibration part can certify, if not certified.
+        positives_needed: how many positives certify the target, if not certified and without units.
+        units_needed: how many units with positives do, if not certified and with units.
+
+    >>> Threshold(value=0.5, tpr=0.95, confidence=0.95, certified=False, calibration_positives=4).per
+    'row'
     """
 
     value: FiniteFloat
@@ -175,10 +186,24 @@ class Weights(_Part):
 
 
 class BundleCard(_Part):
-    """Everything about a model but its weights.
+    """Everything about a model but its weights: the content of bundle.json.
 
-    preprocessing: how inputs come from files; classes: (negative, positive); training: the run's config; parts:
-    samples and positives of each part of the data; metrics: those on the untouched test part.
+    Args:
+        format: always "rankreg-bundle".
+        version: of the format.
+        name: of the data.
+        model: the network's shape.
+        preprocessing: how the network's inputs come from files.
+        classes: the negative and the positive class.
+        threshold: where to alarm, and what is guaranteed there.
+        training: the settings of the run.
+        parts: samples and positives of each part of the data.
+        metrics: the evaluation on the untouched test part.
+        versions: of Python and of packages, when the model was made.
+        weights: the file with the weights, and its hash.
+
+    >>> BundleCard.model_fields["format"].default
+    'rankreg-bundle'
     """
 
     format: Literal["rankreg-bundle"] = "rankreg-bundle"

@@ -35,11 +35,19 @@ TPRS = (0.98, 0.95, 0.90)
 class Evaluation(Record):
     """What alarms at score ≥ threshold come to, every share with its interval.
 
-    recall, fpr, alarms, precision: shares of the positives, negatives, samples and alarms; precision is None
-    without alarms. fpr_at_tpr: by the TPR in percent, at these samples' own thresholds. units: how many
-    independent units the positives belong to, and recall_of_units the share of them with an alarm on at least one
-    positive; None if every sample counts as independent. findings: what to know before any of these numbers, e.g.
-    that the scores look reversed.
+    Args:
+        threshold: where the alarms are raised.
+        positives: how many positives there are.
+        negatives: how many negatives there are.
+        recall: the share of the positives that raise an alarm.
+        fpr: the share of the negatives that do.
+        alarms: the share of all samples that do.
+        precision: the share of the alarms that are positives; None without alarms.
+        auc: the area under the ROC curve.
+        fpr_at_tpr: by the TPR in percent, the FPR at a threshold taken from these samples.
+        units: how many independent units the positives belong to; None without units.
+        recall_of_units: the share of them with an alarm on at least one positive; None without units.
+        findings: what to know before any of these numbers, e.g. that the scores look reversed.
     """
 
     threshold: float
@@ -65,9 +73,26 @@ def evaluate_scores(
     tprs: Sequence[float] = TPRS,
     units: ArrayLike | None = None,
 ) -> Evaluation:
-    """Recall, FPR, alarms and precision at the threshold, AUC, and FPR at TPRs, with two-sided intervals.
+    """Measure what a threshold does on labelled scores, with two-sided intervals.
 
-    units: one value per sample, the same for samples that are not independent of each other, e.g. of one patient.
+    Args:
+        y_true: labels, 0 or 1.
+        y_score: raw scores, higher = more critical.
+        threshold: alarm when score ≥ threshold.
+        confidence: of the intervals, default 0.95.
+        tprs: the TPRs at which the FPR is measured, default 0.98, 0.95 and 0.90.
+        units: one value per sample, the same for samples that are not independent of each other, e.g.
+            those of one patient.
+
+    Returns:
+        Recall, FPR, alarms, precision, AUC and FPR at TPRs.
+
+    Raises:
+        ValueError: if a class is missing, or a score is not a number.
+
+    >>> found = evaluate_scores([0, 0, 0, 1, 1], [0.1, 0.2, 0.9, 0.8, 0.7], threshold=0.5)
+    >>> found.recall.estimate, round(found.fpr.estimate, 3)
+    (1.0, 0.333)
     """
     positive, scores = check_binary(y_true, y_score)
     codes = None if units is None else unit_codes(units, len(scores))

@@ -78,6 +78,14 @@ def export_onnx(bundle: Bundle, out: Path | str, *, force: bool = False) -> Expo
     Raises:
         ValueError: if onnx or onnxruntime is missing, the file is there already, the network is too
             large or has a layer without ONNX form, or the scores are not the bundle's.
+
+    >>> from rankreg.bundle import load_bundle
+    >>> from rankreg.estimators import RankRegClassifier
+    >>> sick = np.arange(100) % 5 == 0
+    >>> sizes = pd.DataFrame({"size": sick + np.arange(100) % 7 / 10})
+    >>> _ = RankRegClassifier(epochs=1, random_state=0).fit(sizes, sick).save("model")
+    >>> export_onnx(load_bundle("model"), "model.onnx").inputs["numbers"]
+    ['size']
     """
     target = check_target(Path(out), force=force)
     size = sum(value.numel() * value.element_size() for value in bundle.model.state_dict().values())

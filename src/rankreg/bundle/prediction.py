@@ -106,6 +106,16 @@ def predict(bundle: Bundle, data: Path | str, out: Path | str, *, device: str = 
     Raises:
         ValueError: if the data are of the wrong kind or lack a column, or `out` cannot be written.
         FileNotFoundError: if there are no such data.
+
+    >>> from rankreg.bundle import load_bundle
+    >>> from rankreg.estimators import RankRegClassifier
+    >>> sick = np.arange(100) % 5 == 0
+    >>> sizes = pd.DataFrame({"size": sick + np.arange(100) % 7 / 10})
+    >>> _ = RankRegClassifier(epochs=1, random_state=0).fit(sizes, sick).save("model")
+    >>> _ = Path("new.csv").write_text("size\\n0.3\\nunknown\\n")
+    >>> found = predict(load_bundle("model"), "new.csv", "scores.csv")
+    >>> found.samples, found.unreadable
+    (2, 1)
     """
     target = Path(out)
     if target.is_dir():
@@ -158,6 +168,16 @@ def evaluate(
     Raises:
         ValueError: if the data are of the wrong kind, lack a column or a class, or none can be scored.
         FileNotFoundError: if there are no such data.
+
+    >>> from rankreg.bundle import load_bundle
+    >>> from rankreg.estimators import RankRegClassifier
+    >>> sick = np.arange(100) % 5 == 0
+    >>> sizes = pd.DataFrame({"size": sick + np.arange(100) % 7 / 10})
+    >>> _ = RankRegClassifier(epochs=1, random_state=0).fit(sizes, sick).save("model")
+    >>> sizes.assign(target=sick).to_csv("old.csv", index=False)
+    >>> found = evaluate(load_bundle("model"), "old.csv").evaluation
+    >>> found.positives, found.negatives
+    (20, 80)
     """
     known = bundle.card.labels
     rule = replace(known, negative=(*known.negative, *negative), rest_negative=known.rest_negative or rest_negative)
