@@ -2,7 +2,7 @@
 
     python -m benchmarks.train_speed
 
-Same network (ResNet-10, a quarter of the width), same batch (64), same optimiser, random images. Rounds of the two
+Same network (ResNet-10, a quarter of the width), same batch (64), same optimizer, random images. Rounds of the two
 are interleaved and the best of each counts, since other load only ever slows a round down.
 """
 
@@ -57,14 +57,14 @@ def plain_epoch(samples: Samples) -> Callable[[], None]:
     network = build_model(SHAPE).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     assert isinstance(network, ResNet)
     body = nn.Sequential(network.stem, network.stages, nn.AdaptiveAvgPool2d(1), nn.Flatten(), network.head)
-    optimiser = torch.optim.SGD(body.parameters(), lr=0.01, momentum=0.9, weight_decay=2e-4)
+    optimizer = torch.optim.SGD(body.parameters(), lr=0.01, momentum=0.9, weight_decay=2e-4)
     loader = DataLoader(Transformed(samples), batch_size=BATCH, shuffle=True)
 
     def epoch() -> None:
         for images, labels in loader:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             binary_cross_entropy_with_logits(body(images), labels).backward()
-            optimiser.step()
+            optimizer.step()
 
     return epoch
 
@@ -99,7 +99,7 @@ class Stopwatch:
         training.network.register_forward_pre_hook(lambda *_: self.start())
         training.network.register_forward_hook(lambda *_: self.stop())
         training.objective.register_forward_hook(lambda *_: self.start())  # backward follows
-        training.optimiser.register_step_pre_hook(lambda *_: self.stop())
+        training.optimizer.register_step_pre_hook(lambda *_: self.stop())
 
     def start(self) -> None:
         self.started = perf_counter()

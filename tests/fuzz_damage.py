@@ -39,7 +39,7 @@ TOML = (
     "learning_rate = nan",
     "method = {name = 'rankreg', reach = 1e999}",
     "model = 3",
-    "optimiser = {name = 'adamw', betas = [1, 2, 3]}",
+    "optimizer = {name = 'adamw', betas = [1, 2, 3]}",
 )
 
 

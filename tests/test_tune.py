@@ -15,13 +15,13 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rankreg.datasets import load
 from rankreg.fit import settings
-from rankreg.train import TrainConfig, train
+from rankreg.train import TrainConfig, epochs, train
 from rankreg.tune import AlmGrid, Asked, Named, Space, base_config, judged_parts, plan_of, results_of
 from rankreg.tune.presets import GRID, Search
 from rankreg.tune.space import LOSSES, METHODS
 from rankreg.tune.study import claim
 from rankreg.tune.toml import config_toml
-from rankreg.tune.trial import epochs, value_of
+from rankreg.tune.trial import value_of
 from rankreg.tune.words import result_lines
 
 DIGITS = Named("digits", ratio=50)

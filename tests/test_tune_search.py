@@ -166,7 +166,7 @@ def test_what_lags_behind_is_given_up_but_never_the_baseline(tmp_path: Path) -> 
 
 
 def test_a_trial_that_diverges_is_given_up_and_counted(tmp_path: Path) -> None:
-    wild = BASE.model_copy(update={"learning_rate": 1e30, "optimiser": BASE.optimiser})
+    wild = BASE.model_copy(update={"learning_rate": 1e30, "optimizer": BASE.optimizer})
     plan = Search(Space(wild, methods=("none",), losses=("bce",)), total=2)
     trials = search(request(tmp_path, plan))
     assert len(trials) == 2

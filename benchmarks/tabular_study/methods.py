@@ -40,7 +40,7 @@ def logistic_regression(fold: Fold, seed: int) -> Scores:
 
 
 def mlp(fold: Fold, seed: int, *, method: str | dict[str, object]) -> Scores:
-    """`rankreg fit`'s network and optimiser for a shorter time; a third of the training half picks the epoch."""
+    """`rankreg fit`'s network and optimizer for a shorter time; a third of the training half picks the epoch."""
     cut = inner(fold, seed)
     inputs = np.concatenate([cut.train_inputs, cut.test_inputs, fold.test_inputs])
     labels = np.concatenate([cut.train_labels, cut.test_labels, fold.test_labels])
@@ -56,7 +56,7 @@ def mlp(fold: Fold, seed: int, *, method: str | dict[str, object]) -> Scores:
         batch_size=128,
         learning_rate=2e-3,
         schedule="cosine",
-        optimiser=AdamWSettings(),
+        optimizer=AdamWSettings(),
         model=MLPShape(hidden=(64, 64), dropout=0.1),
         method=method,  # type: ignore[arg-type]
     )

@@ -104,18 +104,30 @@ def _last_scores(run: "Run", splits: "Splits") -> dict[str, Scores]:
     """The scores of the last epoch's weights, by "last-" and the part, as float16."""
     import torch
 
-    from rankreg.train import score
+    from rankreg.train import score_samples
 
+    assert run.folder is not None  # `perform` gave one
     state = torch.load(run.folder / "last.pt", map_location="cpu", weights_only=True)
     run.model.load_state_dict(state["model"])
-    found = {f"last-{part}": score(run.model, splits[part], precision=run.config.precision) for part in run.scores}
+    precision = run.config.precision
+    found = {f"last-{part}": score_samples(run.model, splits[part], precision=precision) for part in run.scores}
     return {name: replace(scores, values=scores.values.astype(np.float16)) for name, scores in found.items()}
 
 
 def as_meant(config: dict[str, Any]) -> dict[str, Any]:
-    """The config of a plan in full: the published ranks are among all, unless the config says otherwise."""
-    method = config["method"]
-    return {**config, "method": {"among": "all", **method}} if method["name"] == "rankreg" else config
+    """The config of a plan in full, in today's words.
+
+    Unless the config says otherwise, published ranks are among all, and the TPR is 0.98. Plans still say
+    `optimiser`, because the name of a record contains the hash of its plan.
+    """
+    today = {"tpr": 0.98, **with_todays_keys(config)}
+    method = today["method"]
+    return {**today, "method": {"among": "all", **method}} if method["name"] == "rankreg" else today
+
+
+def with_todays_keys(config: Mapping[str, Any]) -> dict[str, Any]:
+    """`optimiser` in older configs is `optimizer` now."""
+    return {"optimizer" if key == "optimiser" else key: value for key, value in config.items()}
 
 
 @cache
@@ -234,7 +246,7 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     versions = before.get("versions", {})
     pairs |= {name: (versions.get(name), number) for name, number in now["versions"].items()}
     pairs["machine"] = (before.get("machine"), now["machine"])
-    then, today = (flat(one.get("complete_config", {})) for one in (before, now))
+    then, today = (flat(with_todays_keys(one.get("complete_config", {}))) for one in (before, now))
     pairs |= {name: (old, today.get(name)) for name, old in then.items()}
     changes = [f"{name} {old}, now {new}" for name, (old, new) in pairs.items() if old != new]
     when = {"then": before.get("changed_since"), "now": now["changed_since"]}

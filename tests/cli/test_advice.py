@@ -214,7 +214,7 @@ def test_the_expression_that_torch_messages_name_mends_the_scores() -> None:
 
 def test_the_progress_bar_speaks_of_the_tpr_that_was_asked_for(run: Run, tmp_path: Path) -> None:
     from rankreg.fit import settings
-    from rankreg.train.bars import epoch_summary
+    from rankreg.train.run import epoch_summary
 
     config = settings("table", 0.9)
     record = {"epoch": 0, "validation": {"auc": 0.9, "fpr": 0.5}}

@@ -57,7 +57,7 @@ def test_the_promise_is_kept_even_by_a_network_that_has_memorised_noise() -> Non
 
 def test_too_few_positives_are_refused_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = cancer()
-    monkeypatch.setattr(fitting, "train_in_memory", None)
+    monkeypatch.setattr(fitting, "run_training", None)
     with pytest.raises(NotEnoughPositives, match="18 positives held out of 71 are too few") as refused:
         RankRegClassifier(target_tpr=0.98, **QUICK).fit(X, y)
     assert "about 588 in all with calibration_size=0.25: 149 are needed" in str(refused.value)

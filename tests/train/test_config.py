@@ -13,7 +13,7 @@ seed = 3
 epochs = 25
 learning_rate = 0.001
 schedule = "cosine"
-optimiser = {name = "adamw", weight_decay = 0.1}
+optimizer = {name = "adamw", weight_decay = 0.1}
 selection = "fpr"
 tpr = 0.9
 
@@ -38,14 +38,14 @@ def test_toml_and_json_give_the_same_config(tmp_path: Path) -> None:
     config = TrainConfig.from_toml(tmp_path / "run.toml")
     assert isinstance(config.method, RankRegMethod)
     assert config.method.buffer.capacity == 48
-    assert config.optimiser.weight_decay == 0.1
+    assert config.optimizer.weight_decay == 0.1
     assert TrainConfig.model_validate_json(config.model_dump_json()) == config
 
 
 def test_a_name_stands_for_its_defaults() -> None:
-    config = TrainConfig.model_validate({"method": "alm", "loss": "ldam", "optimiser": "sgd", "model": "mlp"})
+    config = TrainConfig.model_validate({"method": "alm", "loss": "ldam", "optimizer": "sgd", "model": "mlp"})
     assert config.method.name == "alm"
-    assert config.optimiser.weight_decay == 2e-4
+    assert config.optimizer.weight_decay == 2e-4
     assert config.model == MLPShape()
 
 

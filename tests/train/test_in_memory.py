@@ -10,7 +10,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from rankreg import Objective, RankReg, make_loss
 from rankreg.distributed import World
 from rankreg.models import build_model
-from rankreg.train import TrainConfig, Trained, score, train, train_in_memory
+from rankreg.train import Run, TrainConfig, score, train
 from rankreg.train.loop import Training
 from rankreg.train.task import complete, task_of
 from tests.train.conftest import digit_splits
@@ -25,21 +25,21 @@ SETTINGS = {
 CONFIG = TrainConfig.model_validate(SETTINGS)
 
 
-def weights_of(trained: Trained) -> torch.Tensor:
+def weights_of(trained: Run) -> torch.Tensor:
     return torch.cat([value.flatten() for value in trained.model.state_dict().values()])
 
 
 def test_a_run_in_memory_ends_with_the_network_of_the_same_run_on_disk(tmp_path: Path) -> None:
     splits = digit_splits()
-    on_disk, in_memory = train(splits, CONFIG, tmp_path / "run"), train_in_memory(splits, CONFIG)
+    on_disk, in_memory = train(splits, CONFIG, tmp_path / "run"), train(splits, CONFIG)
     assert in_memory.best_epoch == on_disk.best_epoch
     assert in_memory.config == on_disk.config
-    found = score(in_memory.model, splits["test"], precision="float32").values
+    found = score(in_memory.model, splits["test"].inputs(), precision="float32")
     np.testing.assert_array_equal(found, on_disk.scores["test"].values)
 
 
 def test_patience_ends_a_run_in_memory() -> None:
-    trained = train_in_memory(digit_splits(), CONFIG.model_copy(update={"epochs": 60, "patience": 2}))
+    trained = train(digit_splits(), CONFIG.model_copy(update={"epochs": 60, "patience": 2}))
     assert len(trained.history) == trained.best_epoch + 3 < 60
 
 
@@ -56,11 +56,11 @@ def test_the_objective_multiplies_each_base_loss_by_its_weight_and_leaves_the_te
 
 def test_equal_weights_of_any_size_change_nothing_and_others_do() -> None:
     splits = digit_splits()
-    plain = weights_of(train_in_memory(splits, CONFIG))
+    plain = weights_of(train(splits, CONFIG))
     equal = np.full(len(splits["train"]), 7.0)
-    assert torch.equal(plain, weights_of(train_in_memory(splits, CONFIG, weights=equal)))
+    assert torch.equal(plain, weights_of(train(splits, CONFIG, weights=equal)))
     other = np.where(splits["train"].labels == 1, 5.0, 1.0)
-    assert not torch.allclose(plain, weights_of(train_in_memory(splits, CONFIG, weights=other)))
+    assert not torch.allclose(plain, weights_of(train(splits, CONFIG, weights=other)))
 
 
 def test_weights_follow_their_samples_into_the_buffer() -> None:
@@ -98,4 +98,4 @@ def test_weights_that_make_no_sense_are_refused(bad: list[float]) -> None:
     splits = digit_splits()
     weights = np.resize(bad, len(splits["train"]) if len(bad) > 1 else 5)
     with pytest.raises(ValueError, match="finite numbers of at least 0, one per training sample"):
-        train_in_memory(splits, CONFIG, weights=weights)
+        train(splits, CONFIG, weights=weights)

@@ -15,7 +15,7 @@ from rankreg.datasets.splits import Splits
 from rankreg.distributed import World
 from rankreg.models import Pixels
 from rankreg.scores import Scores
-from rankreg.train import TrainConfig, score, train
+from rankreg.train import TrainConfig, score_samples, train
 from rankreg.train.loop import Training
 from rankreg.train.task import complete, task_of
 
@@ -38,14 +38,14 @@ def test_without_a_method_it_is_the_plain_loop(rows: Splits, tmp_path: Path) -> 
     train(rows, config_of(seed=5, precision="float32"), tmp_path, model=linear())
 
     model, data = linear(), rows["train"]
-    optimiser = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=2e-4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=2e-4)
     for epoch in range(3):
         order = np.random.default_rng([5, epoch]).permutation(len(data))
         for positions in np.array_split(order, -(-len(data) // 64)):
             inputs, labels = torch.from_numpy(data.inputs(positions)), torch.from_numpy(data.labels[positions])
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             binary_cross_entropy_with_logits(model(inputs), labels.float()).backward()
-            optimiser.step()
+            optimizer.step()
     for name, value in last_weights(tmp_path).items():
         torch.testing.assert_close(value, model.state_dict()[name], rtol=1e-4, atol=1e-6)
 
@@ -89,7 +89,7 @@ def test_the_folder_holds_everything_and_the_best_epoch_is_the_validation_s(rows
     found = run.scores["validation"]
     assert roc_auc_score(found.labels, found.values) == pytest.approx(max(aucs), abs=1e-12)
     assert TrainConfig.model_validate_json((tmp_path / "config.json").read_text()) == run.config
-    np.testing.assert_array_equal(score(run.model, rows["test"]).values, run.scores["test"].values)
+    np.testing.assert_array_equal(score_samples(run.model, rows["test"]).values, run.scores["test"].values)
     assert not list(tmp_path.glob("*.unfinished"))
 
 

@@ -15,14 +15,14 @@ import torch
 from torch import nn
 
 from rankreg.datasets.splits import Splits
-from rankreg.train import DivergenceError, Interrupted, Run, TrainConfig, score, train
-from rankreg.train.batches import Batch
+from rankreg.train import DivergenceError, Interrupted, Run, TrainConfig, score_samples, train
 from rankreg.train.folder import locked
 from rankreg.train.loop import Training
+from rankreg.train.sampling import Batch
 from tests.train.conftest import digit_splits
 
 METHODS: list[dict[str, Any]] = [
-    {"method": {"name": "alm", "mu": 1e-3}, "optimiser": "adamw", "schedule": "cosine"},
+    {"method": {"name": "alm", "mu": 1e-3}, "optimizer": "adamw", "schedule": "cosine"},
     {"method": "rankreg", "batch_size": 32, "sampling": "balanced"},
 ]
 
@@ -134,7 +134,7 @@ def test_a_finished_run_is_read_not_repeated(rows: Splits, tmp_path: Path, monke
     (tmp_path / "last.pt").unlink()  # large, and no longer needed
     again = train(rows, config, tmp_path)
     assert_same(again, first)
-    np.testing.assert_array_equal(score(again.model, rows["test"]).values, first.scores["test"].values)
+    np.testing.assert_array_equal(score_samples(again.model, rows["test"]).values, first.scores["test"].values)
 
 
 def test_another_run_s_folder_is_refused(rows: Splits, images: Splits, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ SCRIPT = """
 import os, signal, sys
 from pathlib import Path
 from rankreg.train import TrainConfig, train
-from rankreg.train import run as run_module
+from rankreg.train import folder as folder_module
 from rankreg.train.loop import Training
 from tests.train.conftest import digit_splits
 
@@ -229,7 +229,7 @@ def killing(function):
 if place == "step":
     Training.step = killing(Training.step)
 if place == "write":
-    run_module.write_lines = killing(run_module.write_lines)
+    folder_module.write_lines = killing(folder_module.write_lines)
 if place == "fsync":
     os.fsync = killing(os.fsync)
 train(digit_splits(images=True, size=200), TrainConfig.model_validate_json(sys.argv[4]), folder)

@@ -13,7 +13,6 @@ from rankreg.bundle.card import BundleCard, Categorical, ImageInputs, Numeric, T
 from rankreg.bundle.onnx_graph import Graph, add_network, onnx_package
 from rankreg.bundle.storage import Bundle
 from rankreg.datasets.preprocessing import FARTHEST, LARGEST, NO_SPREAD, TablePreprocessor
-from rankreg.datasets.splits import Samples
 from rankreg.safe_files import write_whole
 from rankreg.train import score
 
@@ -173,8 +172,7 @@ def compare(
         preparation, frame = TablePreprocessor.from_dict(bundle.card.preprocessing), _frame(inputs, samples)
         good = np.asarray([not problem for problem in preparation.problems(frame)])
         prepared = preparation.transform(frame[good])
-    rows = np.arange(len(prepared))
-    values = score(bundle.model, Samples(prepared, rows, np.zeros_like(rows), rows), precision="float32").values
+    values = score(bundle.model, prepared, precision="float32")
     ours = np.full(len(found), np.nan, dtype=np.float32)
     ours[good] = np.where(np.isfinite(values), values, np.nan)
     difference = float(np.nanmax(np.abs(found - ours), initial=0.0))

@@ -21,7 +21,6 @@ from rankreg.bundle.evaluation import Evaluation, evaluate_scores
 from rankreg.bundle.storage import Bundle
 from rankreg.datasets.images import SUFFIXES, class_folders, folder_labels, read_image
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.datasets.splits import Samples
 from rankreg.labels import LabelRule, listing, read_labels
 from rankreg.metrics import raises_alarm
 from rankreg.safe_files import whole_file
@@ -215,9 +214,7 @@ def scored(
             good = np.asarray([not problem for problem in chunk.problems], dtype=bool)
             values = np.full(len(chunk.ids), np.nan, dtype=np.float32)
             if good.any():
-                rows = np.arange(len(chunk.inputs))
-                samples = Samples(chunk.inputs, rows, np.zeros_like(rows), rows)
-                values[good] = score(bundle.model, samples, precision="float32", device=place).values
+                values[good] = score(bundle.model, chunk.inputs, precision="float32", device=place)
             lost = good & ~np.isfinite(values)
             if lost.any():
                 values[lost] = np.nan

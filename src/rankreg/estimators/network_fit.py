@@ -27,10 +27,10 @@ from rankreg.models import MLPShape, ResNetShape
 from rankreg.operating import OperatingPoint, certify
 from rankreg.operating.guarantees import check_confidence, check_target
 from rankreg.operating.units import unit_codes
-from rankreg.train import DivergenceError, TrainConfig, score, train_in_memory
-from rankreg.train.config import faults
-from rankreg.train.defaults import DEFAULTS, SMALL
-from rankreg.train.randomness import borrowed_randomness, derived_seed
+from rankreg.train import DivergenceError, TrainConfig, score
+from rankreg.train import train as run_training
+from rankreg.train.config import DEFAULTS, SMALL, faults
+from rankreg.train.sampling import borrowed_randomness, derived_seed
 
 Labels = NDArray[np.int64]
 Parts = dict[str, dict[str, int]]
@@ -53,9 +53,7 @@ class Fit:
 
     def scores(self, data: NDArray[Any]) -> NDArray[np.float32]:
         """One finite float32 score per row of checked data; on the CPU, like those the threshold was chosen on."""
-        places = np.arange(len(data))
-        samples = Samples(self.inputs.prepared(data), places, np.zeros_like(places), places)
-        values: NDArray[np.float32] = score(self.network, samples, precision="float32").values
+        values = score(self.network, self.inputs.prepared(data), precision="float32")
         if not np.isfinite(values).all():
             row = int(np.flatnonzero(~np.isfinite(values))[0])
             raise ValueError(
@@ -100,7 +98,7 @@ def fit_network(
         weights=None if weights is None else weights[train],
         progress=estimator.progress,
     )
-    checked = score(trained.model, splits["validation"], precision="float32")
+    checked = trained.scores["validation"]  # in float32, as the config says
     return Fit(
         network=trained.model,
         config=trained.config,
@@ -119,7 +117,7 @@ def counted(labels: Labels) -> dict[str, int]:
 
 def _trained(splits: Splits, config: TrainConfig, **arguments: Any) -> Any:
     try:
-        return train_in_memory(splits, config, **arguments)
+        return run_training(splits, config, **arguments)
     except DivergenceError as error:
         raise ValueError(f"training diverged: try a learning_rate below {config.learning_rate:g}") from error
 
@@ -327,7 +325,7 @@ def cross_validated(
     return Chosen(lowered(threshold_at_tpr(labels, scores, estimator.target_tpr)))
 
 
-MAY_BE_NONE = ("epochs", "batch_size", "learning_rate", "optimiser", "augmentation")  # as `rankreg fit` has them
+MAY_BE_NONE = ("epochs", "batch_size", "learning_rate", "augmentation")  # as `rankreg fit` has them
 USUAL_TPR = 0.98  # at which false alarms choose the epoch when no target is named
 
 
@@ -336,6 +334,7 @@ def train_config(params: Mapping[str, Any], *, size: tuple[int, int] | None, see
     given = {name: _plain(value) for name, value in params.items()}
     chosen = dict(DEFAULTS["table" if size is None else "image"])
     chosen |= {name: given[name] for name in MAY_BE_NONE if given[name] is not None}
+    chosen |= {"optimizer": given["optimiser"]} if given["optimiser"] is not None else {}
     chosen |= {name: given[name] for name in ("loss", "schedule", "selection", "patience", "device")}
     chosen |= {"method": _method(given), "model": _model(given, size), "seed": seed}
     chosen |= {"tpr": given["target_tpr"] or USUAL_TPR, "precision": "float32"}

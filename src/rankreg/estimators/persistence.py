@@ -12,6 +12,7 @@ from rankreg.bundle.card import ImageInputs, TableInputs, finite, first_fault, r
 from rankreg.estimators.network_fit import Chosen, Fit, Images, Rows
 from rankreg.operating import OperatingPoint, Per
 from rankreg.train import TrainConfig
+from rankreg.train.config import renamed
 
 Classifier = TypeVar("Classifier")
 Label = bool | int | float | str
@@ -21,7 +22,7 @@ OWN = (
     *("keep_copies_together", "pos_label", "random_state"),
 )
 FROM_CONFIG = (
-    *("loss", "method", "optimiser", "epochs", "batch_size", "learning_rate", "schedule", "augmentation"),
+    *("loss", "method", "epochs", "batch_size", "learning_rate", "schedule", "augmentation"),
     *("selection", "patience"),
 )
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -99,7 +100,7 @@ def load_classifier(kind: type[Classifier], folder: Path) -> Classifier:
     if "estimator" not in training:
         raise ValueError(f"{folder} is a bundle of `rankreg fit`, not of RankRegClassifier: use `rankreg predict`")
     try:
-        own, config = Own.model_validate(training.pop("estimator")), TrainConfig.model_validate(training)
+        own, config = Own.model_validate(training.pop("estimator")), TrainConfig.model_validate(renamed(training))
         said = bundle.card.threshold.certificate
         point = None if said is None else _POINT.validate_python(said)
     except ValidationError as error:
@@ -107,7 +108,7 @@ def load_classifier(kind: type[Classifier], folder: Path) -> Classifier:
     inputs = read_inputs(bundle.card.preprocessing)
     settings = {name: getattr(config, name) for name in FROM_CONFIG} | {name: getattr(own, name) for name in OWN}
     make: Any = kind
-    model = make(network=bundle.card.model, **settings)
+    model = make(network=bundle.card.model, optimiser=config.optimizer, **settings)
     _name_features(model, inputs, own)
     model.classes_ = own.labels()
     model.pos_label_, model._place = model.classes_[own.place], own.place

@@ -3,7 +3,7 @@
 from rankreg.fit.pipeline import Fitted, check_request, fit, settings
 from rankreg.fit.sources import Source, load_source
 from rankreg.fit.summary import next_steps, summary_lines
-from rankreg.train.defaults import DEFAULTS
+from rankreg.train.config import DEFAULTS
 
 __all__ = [
     "DEFAULTS",

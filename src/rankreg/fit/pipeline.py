@@ -21,12 +21,11 @@ from rankreg.operating import NotEnoughPositives, Per, certify, positives_needed
 from rankreg.operating.units import Sample
 from rankreg.report import Model, Settings, write
 from rankreg.scores import Scores
-from rankreg.train import Run, TrainConfig, score, train
-from rankreg.train.config import faults
-from rankreg.train.defaults import DEFAULTS, SMALL
+from rankreg.train import Run, TrainConfig, score_samples, train
+from rankreg.train.config import DEFAULTS, SMALL, faults
 from rankreg.train.folder import write_json
 
-NAMED = ("loss", "method", "model", "optimiser")  # a name and settings that belong to it
+NAMED = ("loss", "method", "model", "optimizer")  # a name and settings that belong to it
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,11 +69,11 @@ def fit(
     """
     home = Path(out)
     check_request(home, tpr=tpr, confidence=confidence)
-    run = train(splits, config, home / "run", progress=progress)
+    run = train(splits, config, home / "run", score_parts=(), progress=progress)
     if join(config.device).rank != 0:
         return None
     run.model.cpu()
-    scores = {part: score(run.model, splits[part], precision="float32") for part in ("calibration", "test")}
+    scores = {part: score_samples(run.model, splits[part], precision="float32") for part in ("calibration", "test")}
     if per == "unit":
         scores = {part: _with_units(found) for part, found in scores.items()}
     threshold = choose_threshold(scores["calibration"], tpr=tpr, confidence=confidence, per=per)

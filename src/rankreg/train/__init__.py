@@ -1,15 +1,20 @@
-"""Training: `train(splits, config, out_dir)` → `Run`, resumable; `train_in_memory(splits, config)` → `Trained`;
-`score(model, samples)` → `Scores`."""
+"""Training: `train(splits, config, folder)` → `Run`, which resumes; `score(model, inputs)` → scores."""
 
-from rankreg.train.config import LossSettings, TrainConfig
+from rankreg.train.config import (
+    AdamWSettings,
+    ALMMethod,
+    BufferMethod,
+    BufferSettings,
+    LossSettings,
+    NoMethod,
+    RankRegMethod,
+    SGDSettings,
+    TrainConfig,
+)
 from rankreg.train.folder import FolderInUseError, in_use, locked
+from rankreg.train.inference import score, score_samples
 from rankreg.train.loop import DivergenceError
-from rankreg.train.memory import Trained, train_in_memory
-from rankreg.train.methods import ALMMethod, BufferMethod, BufferSettings, NoMethod, RankRegMethod
-from rankreg.train.optimisers import AdamWSettings, SGDSettings
-from rankreg.train.run import Run, train
-from rankreg.train.scoring import score
-from rankreg.train.signals import Interrupted
+from rankreg.train.run import Interrupted, Run, epochs, train, train_in_memory  # noqa: F401 - an old name
 
 __all__ = [
     "ALMMethod",
@@ -25,10 +30,10 @@ __all__ = [
     "Run",
     "SGDSettings",
     "TrainConfig",
-    "Trained",
+    "epochs",
     "in_use",
     "locked",
     "score",
+    "score_samples",
     "train",
-    "train_in_memory",
 ]

@@ -1,5 +1,8 @@
 """What a run is, as a frozen value: from TOML or Python, to JSON; unknown keys are refused."""
 
+import math
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -8,6 +11,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
@@ -15,23 +19,120 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import ErrorDetails
+from torch import nn
+from torch.optim import SGD, AdamW, Optimizer
 
 from rankreg._names import look_up
+from rankreg.alm import ALM
 from rankreg.augment import AUGMENTATIONS
+from rankreg.buffer import PolicyName
 from rankreg.losses import LOSSES, PerSampleLoss, check_settings, cross_entropy, make_loss
 from rankreg.models import ModelShape
+from rankreg.objective import Term
+from rankreg.regularizer import DEFAULT_REACH, DEFAULT_WEIGHT, AmongName, PenaltyName, RankReg, SpaceName
 from rankreg.safe_files import read_toml
-from rankreg.train.methods import ALMMethod, BufferMethod, NoMethod, RankRegMethod
-from rankreg.train.optimisers import AdamWSettings, SGDSettings
 
 MULTICLASS_LOSS = "ce"
-SHOWN, LONGEST = 8, 500  # faults in a message, and characters of one
+SHOWN, LONGEST = 8, 500  # errors in a message, and characters of each
+
+# How to train when the user does not say: one choice for tables, one for images (docs/decisions/0042).
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "table": {
+        "epochs": 40,
+        "batch_size": 128,
+        "learning_rate": 2e-3,
+        "schedule": "cosine",
+        "optimizer": {"name": "adamw"},
+        "method": {"name": "rankreg"},
+        "model": {"name": "mlp", "hidden": (64, 64), "dropout": 0.1},
+        "precision": "float32",  # where bfloat16 is fast, layers as small as these are a quarter slower in it
+    },
+    "image": {
+        "epochs": 30,
+        "batch_size": 64,
+        "learning_rate": 0.02,
+        "schedule": "cosine",
+        "optimizer": {"name": "sgd"},
+        "method": {"name": "rankreg"},
+        "model": {"name": "resnet10", "width": 0.25, "pixels": "imagenet"},
+        "augmentation": "cifar",
+    },
+}
+SMALL = 48  # pixels: beyond, a stem that quarters the image costs a ninth of the time (docs/decisions/0042)
+
+# From the share of the run that is over, in [0, 1), to the factor of the learning rate.
+SCHEDULES: dict[str, Callable[[float], float]] = {
+    "constant": lambda done: 1.0,
+    "cosine": lambda done: (1 + math.cos(math.pi * done)) / 2,
+}
 
 
-class LossSettings(BaseModel):
-    """A base loss and its settings, e.g. name "a-fl" with settings gamma = 2."""
-
+class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SGDSettings(_Settings):
+    """Stochastic gradient descent with momentum; the defaults are the paper's.
+
+    Args:
+        name: "sgd".
+        momentum: in [0, 1). Default 0.9.
+        weight_decay: at least 0. Default 2e-4.
+
+    >>> SGDSettings(momentum=0.8).weight_decay
+    0.0002
+    """
+
+    name: Literal["sgd"] = "sgd"
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    weight_decay: NonNegativeFloat = 2e-4
+
+    def make(self, parameters: Iterable[nn.Parameter], rate: float) -> Optimizer:
+        """The optimizer of these parameters.
+
+        Args:
+            parameters: of the network.
+            rate: the learning rate of the first step.
+        """
+        return SGD(parameters, rate, momentum=self.momentum, weight_decay=self.weight_decay, fused=True)
+
+
+class AdamWSettings(_Settings):
+    """Adam with decoupled weight decay.
+
+    Args:
+        name: "adamw".
+        betas: decay of the two running means. Default (0.9, 0.999).
+        weight_decay: at least 0. Default 0.01.
+
+    >>> AdamWSettings().betas
+    (0.9, 0.999)
+    """
+
+    name: Literal["adamw"] = "adamw"
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: NonNegativeFloat = 1e-2
+
+    def make(self, parameters: Iterable[nn.Parameter], rate: float) -> Optimizer:
+        """The optimizer of these parameters.
+
+        Args:
+            parameters: of the network.
+            rate: the learning rate of the first step.
+        """
+        return AdamW(parameters, rate, betas=self.betas, weight_decay=self.weight_decay, fused=True)
+
+
+class LossSettings(_Settings):
+    """A base loss and its settings.
+
+    Args:
+        name: a key of `rankreg.LOSSES`, or "ce" for several classes. Default "bce".
+        settings: of that loss, e.g. `{"gamma": 2.0}` for "a-fl". Default: the loss's own.
+
+    >>> LossSettings(name="a-fl", settings={"gamma": 2.0}).settings
+    {'gamma': 2.0}
+    """
 
     name: str = "bce"
     settings: dict[str, float] = {}
@@ -47,11 +148,160 @@ class LossSettings(BaseModel):
         return self
 
     def make(self, counts: tuple[int, int]) -> PerSampleLoss:
-        """The loss, given the training set's negatives and positives."""
+        """The loss as a function of scores and labels, one value per sample.
+
+        Args:
+            counts: the training set's negatives and positives.
+        """
         if self.name == MULTICLASS_LOSS:
             return cross_entropy
         settings: dict[str, Any] = dict(self.settings)
         return make_loss(self.name, counts=counts, **settings)
+
+
+class BufferSettings(_Settings):
+    """The positive buffer.
+
+    Args:
+        capacity: how many positives it holds, over all processes. Default 32.
+        policy: which one leaves for a new one: "dequeue-max" (the highest score), "dequeue-min", "fifo".
+        base_over: the base loss sees the "union" of batch and buffer, or the "batch" alone.
+        unique: hold no training sample twice. Default False.
+
+    >>> BufferSettings(capacity=16).policy
+    'dequeue-max'
+    """
+
+    capacity: NonNegativeInt = 32
+    policy: PolicyName = "dequeue-max"
+    base_over: Literal["union", "batch"] = "union"
+    unique: bool = False
+
+
+class _Method(_Settings):
+    def term(self, samples: int, critical: int | None) -> Term | None:
+        """What is added to the base loss.
+
+        Args:
+            samples: the size of the training set.
+            critical: the critical class's index, or None if scores are binary.
+        """
+        return None
+
+    def end_epoch(self, term: Any, validation_auc: float) -> None:
+        """Tell the term that an epoch is over.
+
+        Args:
+            term: what `term` has made.
+            validation_auc: of this epoch.
+        """
+
+
+class NoMethod(_Method):
+    """The base loss over the batch: the plain baseline.
+
+    Args:
+        name: "none".
+
+    >>> NoMethod().buffer.capacity
+    0
+    """
+
+    name: Literal["none"] = "none"
+
+    @property
+    def buffer(self) -> BufferSettings:
+        """No buffer."""
+        return BufferSettings(capacity=0)
+
+
+class BufferMethod(_Method):
+    """The base loss over batch and buffer, without a ranking term: the control for RankReg.
+
+    Args:
+        name: "buffer".
+        buffer: the positive buffer.
+
+    >>> BufferMethod().buffer.capacity
+    32
+    """
+
+    name: Literal["buffer"] = "buffer"
+    buffer: BufferSettings = BufferSettings()
+
+
+class RankRegMethod(_Method):
+    """The ranking regularizer over batch and buffer; see `rankreg.RankReg`.
+
+    Without reach and gamma the default reach is written down, so a saved config says what was run.
+
+    Args:
+        name: "rankreg".
+        penalty: p, one of "rank", "squared", "cubed", "exponential".
+        reach: the largest shift of a score when asking how ranks would change. Default 1.
+        gamma: the paper's way to say the same; give one of the two.
+        space: "score" ranks raw scores, "probability" their sigmoid.
+        margin: what positives must be ahead by, in units of the space. Default 0.
+        among: rank positives among "negatives", or among "all" samples as published.
+        weight: the factor of the term. Default 0.1.
+        buffer: the positive buffer.
+
+    >>> RankRegMethod().reach
+    1.0
+    """
+
+    name: Literal["rankreg"] = "rankreg"
+    penalty: PenaltyName = "squared"
+    reach: PositiveFloat | None = None
+    gamma: PositiveFloat | None = None
+    space: SpaceName = "score"
+    margin: NonNegativeFloat = 0.0
+    among: AmongName = "negatives"
+    weight: NonNegativeFloat = DEFAULT_WEIGHT
+    buffer: BufferSettings = BufferSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _states_its_width(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("reach") is None and values.get("gamma") is None:
+            return {**values, "reach": DEFAULT_REACH}
+        return values
+
+    @model_validator(mode="after")
+    def _can_be_made(self) -> "RankRegMethod":
+        self.term(1, None)
+        return self
+
+    def term(self, samples: int, critical: int | None) -> Term:
+        settings: dict[str, Any] = self.model_dump(exclude={"name", "buffer"})
+        return RankReg(**settings, positive=critical)
+
+
+class ALMMethod(_Method):
+    """The augmented Lagrangian; see `rankreg.ALM`. It uses no buffer unless told to.
+
+    Args:
+        name: "alm".
+        mu: the penalty's first factor. Default 1e-5.
+        delta: what positives must be ahead by. Default 0.25.
+        rho: the factor by which mu grows, at least 1. Default 2.
+        buffer: the positive buffer; default none.
+
+    >>> ALMMethod(mu=1e-3).rho
+    2.0
+    """
+
+    name: Literal["alm"] = "alm"
+    mu: PositiveFloat = 1e-5
+    delta: NonNegativeFloat = 0.25
+    rho: float = Field(default=2.0, ge=1, allow_inf_nan=False)
+    buffer: BufferSettings = BufferSettings(capacity=0)
+
+    def term(self, samples: int, critical: int | None) -> Term:
+        return ALM(samples, mu=self.mu, delta=self.delta, rho=self.rho, positive=critical)
+
+    def end_epoch(self, term: Any, validation_auc: float) -> None:
+        term.end_epoch(validation_auc)
 
 
 def _named(value: Any) -> Any:
@@ -59,42 +309,65 @@ def _named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
-class TrainConfig(BaseModel):
-    """One run: everything but the data, the folder and a network of one's own.
+class TrainConfig(_Settings):
+    """One run: everything but the data, the folder and a network of your own.
 
-    batch_size: at most so many samples a step over all processes, without the buffer; an epoch's batches differ by
-    one sample at most. sampling: "balanced" draws every class equally often, as many samples an epoch as
-    "shuffled". selection: the epoch of the highest validation AUC, or of the lowest validation FPR at TPR `tpr`,
-    or, with several classes, of the lowest mean error of the others there; or the last epoch, whatever its results
-    (the validation part is looked at all the same). Of epochs that tie, the one with the lower validation loss is
-    kept, then the later one. patience: stop after so many epochs without a better one. critical: the critical class
-    of a multi-class data set, if it is not the one the data set names. A name alone stands for a choice with its
-    default settings: method = "rankreg".
+    A name alone stands for a choice with its default settings: `method = "rankreg"`.
+
+    Args:
+        seed: every random choice comes from it. Default 0.
+        epochs: how often to pass over the training samples. Default 100.
+        batch_size: the most samples of a step, over all processes, without the buffer. Default 64.
+        learning_rate: of the first step. Default 0.01.
+        schedule: "constant", or "cosine" down to 0.
+        optimizer: `SGDSettings`, `AdamWSettings` or their names. Default "sgd".
+        loss: `LossSettings` or a name. Default: "bce", or "ce" for several classes.
+        method: `NoMethod`, `BufferMethod`, `RankRegMethod`, `ALMMethod` or a name. Default "none".
+        model: `ResNetShape` or `MLPShape`. Default: a ResNet-10 for images, an MLP for rows.
+        sampling: "shuffled", or "balanced": every class equally often, with as many samples an epoch.
+        augmentation: a key of `rankreg.augment.AUGMENTATIONS`. Default "none".
+        selection: which epoch to keep: the highest validation "auc", the lowest validation "fpr" at `tpr`,
+            the lowest "error" of the other classes there, or the "last" one. Of epochs that tie, the one
+            with the lower validation loss is kept, then the later one.
+        tpr: the true positive rate at which false alarms count. Default 0.95.
+        patience: stop after so many epochs without a better one. Default: never.
+        precision: "float32", "bfloat16", or "auto": bfloat16 where the hardware is fast in it.
+        device: "cpu", "cuda", or "auto": a GPU if there is one.
+        critical: the critical class of a data set with several classes. Default: as the data set says.
+
+    >>> TrainConfig(method="rankreg", epochs=5).method.weight
+    0.1
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     seed: NonNegativeInt = 0
     epochs: PositiveInt = 100
     batch_size: PositiveInt = 64
     learning_rate: PositiveFloat = 0.01
     schedule: Literal["constant", "cosine"] = "constant"
-    optimiser: Annotated[SGDSettings | AdamWSettings, Field(discriminator="name"), BeforeValidator(_named)] = (
+    optimizer: Annotated[SGDSettings | AdamWSettings, Field(discriminator="name"), BeforeValidator(_named)] = (
         SGDSettings()
     )
-    loss: Annotated[LossSettings, BeforeValidator(_named)] | None = None  # None: "bce", or "ce" for many classes
+    loss: Annotated[LossSettings, BeforeValidator(_named)] | None = None
     method: Annotated[
         NoMethod | BufferMethod | RankRegMethod | ALMMethod, Field(discriminator="name"), BeforeValidator(_named)
     ] = NoMethod()
-    model: Annotated[ModelShape, BeforeValidator(_named)] | None = None  # None: ResNet-10, or an MLP for tables
+    model: Annotated[ModelShape, BeforeValidator(_named)] | None = None
     sampling: Literal["shuffled", "balanced"] = "shuffled"
     augmentation: str = "none"
     selection: Literal["auc", "fpr", "error", "last"] = "auc"
-    tpr: float = Field(default=0.98, gt=0, le=1)
+    tpr: float = Field(default=0.95, gt=0, le=1)
     patience: PositiveInt | None = None
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     critical: NonNegativeInt | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _speaks_of_optimizer(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "optimiser" in values:
+            warnings.warn("write 'optimizer': the spelling 'optimiser' will go", FutureWarning, stacklevel=2)
+            return renamed(values)
+        return values
 
     @model_validator(mode="after")
     def _fits_together(self) -> "TrainConfig":
@@ -110,7 +383,11 @@ class TrainConfig(BaseModel):
 
     @classmethod
     def from_toml(cls, path: Path) -> "TrainConfig":
-        """Read a TOML file with these keys."""
+        """Read a TOML file with these keys.
+
+        Args:
+            path: of the file.
+        """
         try:
             return cls.model_validate(read_toml(Path(path)))
         except OSError as error:
@@ -119,16 +396,21 @@ class TrainConfig(BaseModel):
             raise ValueError(f"{path}: {faults(error)}") from error
 
 
+def renamed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config as an older version wrote it, with the keys of today."""
+    return {"optimizer" if key == "optimiser" else key: value for key, value in config.items()}
+
+
 def faults(error: ValidationError) -> str:
     """What is wrong with which key, on one line; the first few of many."""
     found = error.errors()
-    lines = [f"{'.'.join(map(str, fault['loc'])) or 'config'}: {_words(fault)}" for fault in found[:SHOWN]]
+    lines = [f"{'.'.join(map(str, fault['loc'])) or 'config'}: {_sentence(fault)}" for fault in found[:SHOWN]]
     return "; ".join(line[:LONGEST] for line in lines) + (
         f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
     )
 
 
-def _words(fault: ErrorDetails) -> str:
+def _sentence(fault: ErrorDetails) -> str:
     """pydantic's message, without its own vocabulary where ours says it better."""
     context = fault.get("ctx", {})
     if fault["type"] == "value_error":

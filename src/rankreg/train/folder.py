@@ -4,11 +4,11 @@ import hashlib
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,8 @@ from rich.progress import Progress
 from rankreg._terminal import Terminal
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.safe_files import read_json, write_whole
-from rankreg.train.config import TrainConfig
+from rankreg.scores import Scores
+from rankreg.train.config import TrainConfig, renamed
 
 CHUNK = 1 << 24  # bytes of inputs read at a time
 
@@ -34,12 +35,32 @@ else:
 
 
 class FolderInUseError(ValueError):
-    """Another process holds the run's folder."""
+    """Another process trains in the run's folder."""
+
+
+class Finished(NamedTuple):
+    """The best epoch's number and weights, one record per epoch, and how training diverged, if it did."""
+
+    best: dict[str, Any]
+    history: list[dict[str, Any]]
+    diverged: str | None = None
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder against other processes; the system lets go of it however this one ends."""
+    """Hold a folder against other processes until the block ends, or this process does.
+
+    Args:
+        folder: made if it is not there.
+
+    Raises:
+        FolderInUseError: another process holds it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as name, locked(Path(name)):
+    ...     in_use(Path(name))
+    True
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("ab") as file:
         try:
@@ -52,7 +73,17 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def in_use(folder: Path) -> bool:
-    """Whether a process holds the folder."""
+    """Whether a process holds a folder by `locked`.
+
+    Args:
+        folder: it need not exist.
+
+    Returns:
+        True if it is held.
+
+    >>> in_use(Path("nowhere"))
+    False
+    """
     if not folder.exists():
         return False
     try:
@@ -116,6 +147,7 @@ def claim(folder: Path, config: TrainConfig, splits: Splits, *, progress: bool |
                 f"{folder} holds a run of an older rankreg, whose data.json does not say what the inputs were, so"
                 " it cannot be told whether they are the same: choose another folder"
             )
+        held = renamed(held) if content is settings else held
         only_shown = set() if config.selection in ("fpr", "error") else {"tpr"}  # another one trains the same
         different = sorted(key for key in {*content, *held} - only_shown if content.get(key) != held.get(key))
         if different:
@@ -161,3 +193,56 @@ def _inputs(samples: Samples, advance: Callable[[int], None]) -> dict[str, Any]:
         found.update(np.ascontiguousarray(chunk).tobytes())
         advance(len(chunk))
     return {"shape": list(source.shape[1:]), "dtype": str(source.dtype), "digest": found.hexdigest()}
+
+
+def write_checkpoint(folder: Path, state: dict[str, Any]) -> None:
+    """Write the checkpoint, from which everything else can be made again, then the rest."""
+    write_state(folder / "last.pt", state)
+    write_lines(folder / "metrics.jsonl", state["history"])
+    if state["history"] and state["history"][-1]["better"]:
+        write_state(folder / "best.pt", state["best"])
+
+
+def write_finished(folder: Path, finished: Finished, scores: Mapping[str, Scores], *, anew: bool) -> None:
+    """Write what is not there yet; last the file whose presence says that all the rest is there.
+
+    anew: the run has just ended, so whatever is there is of an earlier attempt.
+    """
+    best, history, diverged = finished
+    for name, values in scores.items():
+        file = folder / f"scores-{name}.npz"
+        if anew or not file.exists():
+            values.save(file)
+    if not anew:
+        return
+    write_lines(folder / "metrics.jsonl", history)
+    write_state(folder / "best.pt", best)
+    content = {
+        "epochs": len(history),
+        "best_epoch": best["epoch"],
+        "validation": history[best["epoch"]]["validation"],
+        "diverged": diverged,
+    }
+    write_json(folder / "finished.json", content)
+
+
+def read_finished(folder: Path) -> Finished | None:
+    """What `write_finished` wrote, without the scores; None if the run is not finished."""
+    file = folder / "finished.json"
+    if not file.exists():
+        return None
+    best = read_state(folder / "best.pt")
+    if best is None:
+        raise ValueError(f"{folder} says it is finished but has no best.pt: remove finished.json to repeat the run")
+    said = read_json(file, ": remove it to repeat the run")
+    try:
+        history = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{folder / 'metrics.jsonl'} is damaged: remove {file} to repeat the run") from error
+    return Finished(best, history, said.get("diverged") if isinstance(said, dict) else None)
+
+
+def read_scores(folder: Path, parts: Sequence[str]) -> dict[str, Scores]:
+    """The scores of those parts that a finished run was asked for."""
+    files = {part: folder / f"scores-{part}.npz" for part in parts}
+    return {part: Scores.load(file) for part, file in files.items() if file.exists()}

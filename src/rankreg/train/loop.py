@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,24 +18,20 @@ from rankreg.datasets.splits import Splits
 from rankreg.distributed import World
 from rankreg.objective import Objective, Terms
 from rankreg.scores import Scores, joined
-from rankreg.train.batches import Batch, Batches
-from rankreg.train.config import TrainConfig
-from rankreg.train.optimisers import SCHEDULES, set_rate
-from rankreg.train.precision import autocast, resolve_precision
-from rankreg.train.randomness import Randomness
-from rankreg.train.scoring import score_together
+from rankreg.train.config import SCHEDULES, TrainConfig, renamed
+from rankreg.train.inference import autocast, resolve_precision, score_together
+from rankreg.train.sampling import Batch, Batches, Randomness
 from rankreg.train.task import Task, counts, merit
 
 
 class DivergenceError(ValueError):
-    """Training produced NaN or infinity; the checkpoint from before is kept."""
+    """Training produced NaN or infinity. The last good checkpoint is kept; the message says what to try."""
 
 
 class Training:
     """A run under way: `step` on every batch of an epoch, then `end_epoch`; `state_dict` is the whole of it.
 
-    weights: one factor per training sample of its base loss, in the buffer too; only their ratios matter, as they
-    are divided by their mean.
+    weights: one factor per training sample of its base loss, in the buffer too. They are divided by their mean.
     """
 
     def __init__(
@@ -71,7 +67,7 @@ class Training:
             base_over=kept.base_over,
             gather=self._gather,
         ).to(world.device)
-        self.optimiser: Optimizer = config.optimiser.make(self.network.parameters(), config.learning_rate)
+        self.optimizer: Optimizer = config.optimizer.make(self.network.parameters(), config.learning_rate)
         self.randomness = Randomness(config.seed, world.rank, world.device)
         self.precision = resolve_precision(config.precision, world.device)
         self.weights = None if weights is None else _mean_one(weights, len(train)).to(world.device)
@@ -89,15 +85,6 @@ class Training:
         patience = self.config.patience or math.inf
         waited = self.epoch - 1 - self.best["epoch"] if self.best is not None else 0
         return self.epoch >= self.config.epochs or waited >= patience
-
-    def run(self) -> Iterator[dict[str, Any] | None]:
-        """Train until it is over, from wherever it stands: None after every step, a record after every epoch."""
-        while not self.over:
-            self.start_epoch()
-            for batch in self.batches.epoch(self.epoch, start=self.steps_done):
-                self.step(batch)
-                yield None
-            yield self.end_epoch()
 
     def start_epoch(self) -> None:
         """Before the first step of an epoch, or the first one after a restart."""
@@ -118,10 +105,11 @@ class Training:
         weights = None if self.weights is None else self.weights[ids]
         terms = self.objective(scores.float(), labels, ids, buffered=buffered, weights=weights)
         self._check(terms)
-        set_rate(self.optimiser, self.rate())
-        self.optimiser.zero_grad()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.rate()
+        self.optimizer.zero_grad()
         terms.total.backward()
-        self.optimiser.step()
+        self.optimizer.step()
         self.buffer.update((raw, ids), labels, self.task.criticality(scores.detach().float()), drawings)
 
         self.steps_done += 1
@@ -138,7 +126,7 @@ class Training:
         if not torch.from_numpy(scores.values).isfinite().all():
             raise DivergenceError(self._divergence("validation scores are not finite"))
         found = self.task.metrics(scores) | {"loss": self._loss(scores)}
-        getattr(self.objective.term, "end_epoch", lambda auc: None)(found["auc"])
+        self.config.method.end_epoch(self.objective.term, found["auc"])
         own = merit(self.config.selection, found, self.epoch)
         better = self.best is None or own > self.best["merit"]
         record = {
@@ -185,7 +173,7 @@ class Training:
             "history": self.history,
             "best": self.best,
             "model": self.network.state_dict(),
-            "optimiser": self.optimiser.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
             "objective": self.objective.state_dict(),
             "processes": self.world.collect(own),
         }
@@ -199,7 +187,7 @@ class Training:
                 f" use torchrun --nproc-per-node {len(processes)}"
             )
         load_weights(self.network, state["model"])
-        self.optimiser.load_state_dict(state["optimiser"])
+        self.optimizer.load_state_dict(renamed(state)["optimizer"])
         self.objective.load_state_dict(state["objective"])
         self.buffer.load_state_dict(processes[self.world.rank]["buffer"])
         self.buffer.to(self.world.device)

@@ -102,7 +102,7 @@ def complete(config: TrainConfig, task: Task, train: Samples, *, own_model: bool
     if own_model and config.model is not None:
         raise ValueError("give a model of your own or config.model, not both")
     model = None if own_model else _complete_shape(config, task, train, loss.name)
-    return TrainConfig.model_validate(config.model_dump() | {"loss": loss, "model": model})
+    return config.model_copy(update={"loss": loss, "model": model})
 
 
 def _complete_shape(config: TrainConfig, task: Task, train: Samples, loss: str) -> ResNetShape | MLPShape:

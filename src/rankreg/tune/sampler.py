@@ -10,7 +10,7 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.samplers import BaseSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
-from rankreg.train.randomness import derived_seed
+from rankreg.train.sampling import derived_seed
 
 STARTUP = 10  # trials before it trusts what it has seen
 

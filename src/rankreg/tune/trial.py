@@ -1,17 +1,15 @@
 """One trial: train on every split, look at the validation part after every epoch, give up what lags behind."""
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Any
 
 import numpy as np
 from optuna.exceptions import TrialPruned
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from rankreg.datasets.splits import Splits
-from rankreg.train import DivergenceError, TrainConfig
-from rankreg.train.memory import training_in_memory
+from rankreg.train import DivergenceError, epochs
 from rankreg.tune.presets import JudgeName, Plan, SuperfluousTrial
 
 TENTHS = 10  # trials have different numbers of epochs: they are compared by the share of their run that is over
@@ -75,9 +73,3 @@ def value_of(found: Sequence[dict[str, float]], judge: JudgeName, parts: Sequenc
     negatives = max(int(np.count_nonzero(split["validation"].labels != split.critical)) for split in parts)
     least = 1 / (negatives * len(found))  # by which two means can differ
     return float(np.mean([split["fpr"] for split in found])) + short_of_perfect * least / 2
-
-
-def epochs(splits: Splits, config: TrainConfig) -> Generator[dict[str, Any], None, None]:
-    """Train as `rankreg.train.train` does, without a folder: one record per epoch, nothing written."""
-    with training_in_memory(splits, config) as training:
-        yield from (record for record in training.run() if record is not None)
