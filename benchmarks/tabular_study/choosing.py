@@ -33,7 +33,8 @@ class Term(NamedTuple):
         rate = len(positives) / len(labels)
         with np.errstate(over="ignore"):
             chance = 1 / (1 + np.exp(-scores - np.log(rate / (1 - rate))))
-        term = rank_gradient(scores, positives, reach=self.reach, margin=self.margin)
+        ahead = scores - self.margin * labels  # what positives must be ahead by
+        term = rank_gradient(ahead, positives, reach=self.reach)
         term *= self.weight * len(positives)
         bend = np.abs(term) / self.reach if self.bounded else 0.0
         return chance - labels + term, chance * (1 - chance) + bend

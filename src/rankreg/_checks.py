@@ -5,8 +5,10 @@ Values are checked on the CPU only, since reading one from a GPU would make the 
 """
 
 import math
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rankreg.metrics import column_hint, positive_score
@@ -94,7 +96,7 @@ def check_not_negative(value: float, name: str, why: str) -> None:
         raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}: {why}")
 
 
-def distinct(labels: Tensor) -> str:
+def distinct(labels: Tensor | NDArray[Any]) -> str:
     """The first few distinct values, for a message."""
     values = sorted(set(labels.flatten().tolist()))
     return ", ".join(map(str, values[:5])) + (", …" if len(values) > 5 else "")

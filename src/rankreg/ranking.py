@@ -1,4 +1,4 @@
-"""Ranks with ties, and a gradient through them.
+"""Ranks with ties, and a gradient through them: the only implementation, for `rank`, `RankReg` and boosting.
 
 Reference: Mohammadi, Zhao, Zhai, Tung, "Ranking Regularization for Critical Rare Classes", CVPR 2023, Eq. 2 and
 section 3.4, after Vlastelica et al., ICLR 2020 (black-box solvers) and Rolínek et al., CVPR 2020 (ranking).
@@ -20,10 +20,26 @@ def rank(scores: Tensor, *, gamma: float, normalize: bool = False) -> Tensor:
 
         ∂L/∂a = −(rk(a) − rk(a_γ)) / γ,    a_γ = a + γ · ∂L/∂rk
 
-    a: scores; γ: gamma, how far the incoming gradient moves the scores when asking how the ranks would change.
-    With `normalize` ranks are divided by n, so rk lies in (0, 1], in both formulas (docs/decisions/0001). Ties
-    share the better rank. Half precision is ranked in float32. The gradient is not linear in ∂L/∂rk: scaling the
-    loss acts on γ. `RankReg` does not have this flaw.
+    Ties share the better rank. Half precision is ranked in float32. The gradient is not linear in
+    ∂L/∂rk: a factor of the loss changes γ. `RankReg` does not have this flaw.
+
+    Args:
+        scores: a, floating point, ranked along the last axis.
+        gamma: γ, how far the incoming gradient moves the scores to see how the ranks change.
+        normalize: divide ranks by n in both formulas, so that they lie in (0, 1]
+            (docs/decisions/0001).
+
+    Returns:
+        The ranks, in the shape of the scores.
+
+    Raises:
+        ValueError: the scores have no axis or contain NaN, or gamma is not above 0.
+
+    Example:
+        >>> import torch
+        >>> from rankreg import rank
+        >>> rank(torch.tensor([0.3, 0.9, 0.3, 0.1]), gamma=1.0)
+        tensor([2., 1., 2., 4.])
 
     Reference: Mohammadi et al., CVPR 2023, Eq. 2 and section 3.4.
     """
@@ -35,12 +51,21 @@ def rank(scores: Tensor, *, gamma: float, normalize: bool = False) -> Tensor:
     return ranks
 
 
-def run_starts(ordered: Tensor, *, normalize: bool) -> Tensor:
-    """The ranks of scores that are in descending order along the last axis.
+def black_box_gradient(
+    scores: Tensor, push: Tensor, gamma: float | Tensor, rank_change: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """The gradient of section 3.4.
 
-    Such a rank is the position at which its run of equal scores begins: the running maximum of the positions where
-    a new value starts.
+        (rk(a + γ·g) − rk(a)) / γ
+
+    scores: a; push: g, the gradient that comes in; rank_change: by how much the ranks change when the scores
+    become the given ones.
     """
+    return rank_change(scores + gamma * push) / gamma
+
+
+def ranks_among_all(ordered: Tensor, *, normalize: bool) -> Tensor:
+    """The ranks of scores that are in descending order along the last axis."""
     ranks, _ = _runs(ordered)
     return ranks.div_(ordered.shape[-1]) if normalize else ranks
 
@@ -53,27 +78,63 @@ def ranks_among_others(ordered: Tensor, positive: Tensor) -> Tensor:
     return torch.where(positive, ranks.sub_(higher_positives), higher_positives.add_(1))
 
 
-def black_box_gradient(
-    ordered: Tensor,
-    ranks: Tensor,
-    push: Tensor,
-    gamma: float | Tensor,
-    ranks_of: Callable[[Tensor, Tensor], Tensor],
-) -> Tensor:
-    """The gradient of section 3.4, for scores in descending order: the only place where it is computed in torch.
+def change_by_sorting(ranks: Tensor, ranks_of: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """A `rank_change` that sorts the moved scores again; small shifts leave little to sort.
 
-        (rk(a + γ·g) − rk(a)) / γ
-
-    ordered: a; ranks: rk(a); push: g, the gradient that comes in; ranks_of: the ranks of scores in descending
-    order, given those and the order that sorted them. Small shifts leave little to sort. The same in numpy, for a
-    whole training set where only the positives move, is `boosting.rank_gradient`; a test compares the two.
+    ranks: before the move; ranks_of: of scores in descending order, given these and the order that sorted them.
     """
-    moved, order = (ordered + gamma * push).sort(dim=-1, descending=True)
-    return (moved.scatter(-1, order, ranks_of(moved, order)) - ranks) / gamma
+
+    def rank_change(moved: Tensor) -> Tensor:
+        ordered, order = moved.sort(dim=-1, descending=True)
+        return ordered.scatter(-1, order, ranks_of(ordered, order)) - ranks
+
+    return rank_change
+
+
+def change_by_lookup(
+    depths: Tensor, rows: Tensor, weights: Tensor | None
+) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+    """How much stands above the few samples that move, and a `rank_change` for all samples without a second sort.
+
+    depths: minus the scores (N,), ascending; rows: where in them the samples that move up are, ascending; weights:
+    what each sample counts in a rank, in the same order, 1 without. Results are sums of weights in float64. A
+    sample that stays is passed by those that start below it and land above it.
+    """
+
+    def mass(counts: Tensor, sums: Tensor | None) -> Tensor:
+        return counts.double() if sums is None else sums[counts]
+
+    before = depths[rows]
+    moving = torch.ones(len(rows), dtype=torch.float64) if weights is None else weights[rows]
+    sums = None if weights is None else _sums(weights)
+    above = mass(torch.searchsorted(depths, before), sums)
+
+    def rank_change(moved: Tensor) -> Tensor:
+        landed, order = (-moved).to(depths.dtype).sort()
+        left, joined = (None, None) if weights is None else (_sums(moving), _sums(moving[order]))
+        now_above = mass(torch.searchsorted(depths, landed), sums)
+        now_above -= mass(torch.searchsorted(before, landed), left)
+        now_above += mass(torch.searchsorted(landed, landed), joined)
+        passed = torch.zeros(len(depths) + 1, dtype=torch.float64)
+        passed.index_add_(0, torch.searchsorted(depths, landed, right=True), moving[order])
+        passed.index_add_(0, torch.searchsorted(depths, before, right=True), -moving)
+        change = passed[:-1].cumsum_(0)
+        change[rows[order]] = now_above - above[order]
+        return change
+
+    return above, rank_change
+
+
+def _sums(weights: Tensor) -> Tensor:
+    """The sum of the first k weights, for k = 0 … N."""
+    return torch.cat([weights.new_zeros(1), weights.cumsum(0)])
 
 
 def _runs(ordered: Tensor) -> tuple[Tensor, Tensor]:
-    """Where the run of equal scores begins that each belongs to: its rank, and its index."""
+    """Where the run of equal scores begins that each belongs to: its rank, and its index.
+
+    The begin of a run is the running maximum of the positions where a new value starts.
+    """
     n = ordered.shape[-1]
     starts = torch.arange(1, n + 1, dtype=ordered.dtype, device=ordered.device).expand(ordered.shape).contiguous()
     starts[..., 1:].mul_(ordered[..., 1:] != ordered[..., :-1])
@@ -85,7 +146,7 @@ class _BlackBoxRank(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, gamma: float, normalize: bool) -> Tensor:
         ordered, order = scores.sort(dim=-1, descending=True)
-        ranks = run_starts(ordered, normalize=normalize)
+        ranks = ranks_among_all(ordered, normalize=normalize)
         ctx.save_for_backward(ordered, order, ranks)
         ctx.gamma, ctx.normalize = gamma, normalize
         return ordered.scatter(-1, order, ranks)
@@ -93,8 +154,6 @@ class _BlackBoxRank(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *incoming: Tensor) -> tuple[Tensor, None, None]:
         ordered, order, ranks = ctx.saved_tensors
-        push = incoming[0].gather(-1, order)
-        gradient = black_box_gradient(
-            ordered, ranks, push, ctx.gamma, lambda scores, _: run_starts(scores, normalize=ctx.normalize)
-        )
+        rank_change = change_by_sorting(ranks, lambda moved, _: ranks_among_all(moved, normalize=ctx.normalize))
+        gradient = black_box_gradient(ordered, incoming[0].gather(-1, order), ctx.gamma, rank_change)
         return gradient.scatter(-1, order, gradient), None, None

@@ -14,7 +14,7 @@ from rankreg._checks import (
     one_against_rest,
 )
 from rankreg._names import look_up, renamed
-from rankreg.ranking import black_box_gradient, ranks_among_others, run_starts
+from rankreg.ranking import black_box_gradient, change_by_sorting, ranks_among_all, ranks_among_others
 
 PenaltyName = Literal["rank", "squared", "cubed", "exponential"]
 SpaceName = Literal["score", "probability"]
@@ -45,7 +45,7 @@ SPACES: dict[str, Callable[[Tensor], Tensor]] = {
 
 # Normalised ranks of scores in descending order, given which of them are positives (docs/decisions/0053).
 RANKINGS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "all": lambda ordered, positive: run_starts(ordered, normalize=True),
+    "all": lambda ordered, positive: ranks_among_all(ordered, normalize=True),
     "negatives": lambda ordered, positive: ranks_among_others(ordered, positive).div_(1 + (~positive).sum()),
 }
 
@@ -96,10 +96,9 @@ def rank_penalty(
     share = positive * (both_classes.to(ordered.dtype) / count.clamp(min=1))
     ranks = ranks_of(ordered, positive)
     push = share * slope_of(ranks)  # g, zero at the negatives
-    width = gamma if gamma is not None else _width_of(DEFAULT_REACH if reach is None else reach, push)
-    gradient = black_box_gradient(
-        ordered, ranks, push, width, lambda scores, again: ranks_of(scores, positive.index_select(0, again))
-    )
+    width = gamma if gamma is not None else width_of(DEFAULT_REACH if reach is None else reach, push)
+    rank_change = change_by_sorting(ranks, lambda moved, again: ranks_of(moved, positive.index_select(0, again)))
+    gradient = black_box_gradient(ordered, push, width, rank_change)
     gradient = gradient.scatter(0, order, gradient)
     value: Tensor = _KnownGradient.apply(ranked, (share * value_of(ranks)).sum(), gradient)  # type: ignore[no-untyped-call]
     return value
@@ -214,7 +213,7 @@ def _check_width(reach: float | None, gamma: float | None) -> None:
         check_positive(reach, "reach", "it is the largest shift of a score, in score units")
 
 
-def _width_of(reach: float, push: Tensor) -> Tensor:
+def width_of(reach: float, push: Tensor) -> Tensor:
     """The γ at which the largest shift γ·g is `reach`."""
     largest = push.max() if push.numel() else push.new_zeros(())
     return reach / largest.clamp(min=torch.finfo(push.dtype).tiny)

@@ -1,6 +1,7 @@
 """Ranks and their black-box gradient, against Eq. 2 and section 3.4 read aloud."""
 
 import shutil
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from rankreg import rank
+from rankreg import rank, ranking, regularizer
+from rankreg.boosting import objectives
 from tests.conftest import brute_force_gradient, brute_force_rank
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
@@ -125,3 +127,34 @@ def test_bad_input_is_refused_with_what_to_do(scores: Tensor, gamma: float, mess
 
 def test_values_on_another_device_are_not_looked_at() -> None:
     rank(torch.empty(5, device="meta"), gamma=1.0)  # the meta device has no values: reading one would raise
+
+
+def test_rank_the_term_and_boosting_share_one_black_box_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    users = (ranking, regularizer, objectives)
+    assert {module.black_box_gradient for module in users} == {ranking.black_box_gradient}
+    calls = []
+
+    def counted(*given: Any) -> Tensor:
+        calls.append(given)
+        return black_box_gradient(*given)
+
+    black_box_gradient = ranking.black_box_gradient
+    for module in users:
+        monkeypatch.setattr(module, "black_box_gradient", counted)
+    scores, labels = torch.tensor([0.3, 0.1, 0.2], requires_grad=True), torch.tensor([0, 1, 0])
+    rank(scores, gamma=1.0)[1].backward()
+    regularizer.rank_penalty(scores, labels)
+    objectives.lightgbm_objective()(labels.numpy(), scores.detach().numpy())
+    assert len(calls) == 3
+
+
+@given(st.lists(st.tuples(st.integers(-6, 6), st.integers(0, 5), st.booleans()), min_size=1, max_size=30))
+def test_looking_up_few_moves_changes_ranks_as_sorting_anew_does(samples: list[tuple[int, int, bool]]) -> None:
+    scores = torch.tensor([float(score) for score, _, _ in samples]).sort(descending=True).values
+    rows = torch.tensor([moves for _, _, moves in samples]).nonzero().squeeze(1)
+    moved = scores.clone()
+    moved[rows] += torch.tensor([float(shift) for _, shift, _ in samples])[rows]
+    above, change = ranking.change_by_lookup(-scores, rows, None)
+    assert torch.equal(above.float() + 1, brute_force_rank(scores)[rows])
+    expected = brute_force_rank(moved) - brute_force_rank(scores)
+    assert torch.equal(change(moved[rows]).float(), expected)

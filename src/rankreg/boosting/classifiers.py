@@ -21,13 +21,13 @@ from rankreg.boosting.fpr_metric import lightgbm_fpr_at_tpr, xgboost_fpr_at_tpr
 from rankreg.boosting.objectives import (
     DEFAULT_REACH,
     DEFAULT_WEIGHT,
-    PenaltyName,
-    checked,
+    base_log_odds,
+    check_round,
     lightgbm_objective,
-    log_odds,
     xgboost_objective,
 )
 from rankreg.labels import binary_target, positive_class
+from rankreg.regularizer import PenaltyName
 
 Arrays = tuple[Any, Any, Any]  # inputs, labels of 0 and 1, weights or None
 
@@ -78,8 +78,8 @@ class _Boosted(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
             validation = (eval_set[0], self._coded(column_or_1d(eval_set[1])), None)
         elif self.early_stopping_rounds is not None:
             train, validation = self._cut(train)
-        batch = checked(train[1], np.zeros(len(train[1])), train[2])
-        self.base_log_odds_ = log_odds(batch.positives, len(train[1]), batch.weights)
+        start = check_round(train[1], np.zeros(len(train[1])), train[2])
+        self.base_log_odds_ = base_log_odds(start.positives, len(start.scores), start.weights)
         self.estimator_ = self._boost(train, validation)
         return self
 

@@ -1,19 +1,15 @@
-"""FPR at a TPR as an evaluation metric of LightGBM and XGBoost: for early stopping on what counts."""
+"""FPR at a TPR as an evaluation metric of LightGBM and XGBoost, for early stopping."""
 
 from typing import Any
 
 import numpy as np
 
-from rankreg.boosting.objectives import Batch, taken
+from rankreg.boosting.objectives import Round, read_round
 from rankreg.metrics import fpr_at_tpr
 
 
-class FprAtTpr:
-    """The share of negatives that raise an alarm once the share `tpr` of positives does; lower is better.
-
-    As in `rankreg.metrics.fpr_at_tpr`; samples with weights count by them. Scores are compared only: raw ones,
-    probabilities or any other increasing function of them give the same number.
-    """
+class LightGBMFprAtTpr:
+    """The metric as LightGBM wants it: name, value, whether higher is better."""
 
     def __init__(self, tpr: float) -> None:
         if not (isinstance(tpr, (int, float)) and 0 < tpr <= 1):
@@ -21,9 +17,8 @@ class FprAtTpr:
         self.tpr = tpr
         self.__name__ = f"fpr@{100 * tpr:g}"  # XGBoost's wrappers and printed rounds name it so
 
-    def rate(self, first: Any, second: Any, sample_weight: Any) -> float:
-        """The FPR, for (scores, data set) or (labels, scores)."""
-        return _rate(taken(first, second, sample_weight), self.tpr)
+    def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Any:
+        return self.__name__, _rate(read_round(first, second, sample_weight), self.tpr), False
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.tpr!r})"
@@ -35,25 +30,35 @@ class FprAtTpr:
         return hash((type(self), self.tpr))
 
 
-class LightGBMFprAtTpr(FprAtTpr):
-    """As LightGBM wants it: name, value, whether higher is better."""
-
-    def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[str, float, bool]:
-        return self.__name__, self.rate(first, second, sample_weight), False
-
-
-class XGBoostFprAtTpr(FprAtTpr):
-    """As XGBoost wants it: name and value, or to its scikit-learn wrappers the value alone."""
+class XGBoostFprAtTpr(LightGBMFprAtTpr):
+    """The metric as XGBoost wants it: name and value, or to its scikit-learn wrappers the value alone."""
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Any:
-        value = self.rate(first, second, sample_weight)
-        return (self.__name__, value) if hasattr(second, "get_label") else value
+        named = super().__call__(first, second, sample_weight)[:2]
+        return named if hasattr(second, "get_label") else named[1]
 
 
 def lightgbm_fpr_at_tpr(tpr: float = 0.95) -> LightGBMFprAtTpr:
     """The FPR at a TPR for LightGBM: `feval=` of `lgb.train`, `eval_metric=` of `LGBMClassifier.fit`.
 
-    Early stopping by it alone needs metric="None", lest LightGBM watch its own metric too.
+    It is `rankreg.metrics.fpr_at_tpr`, and lower is better. Rows with weights count by them. Scores
+    are only compared, so raw scores and probabilities give the same number. To stop early by it
+    alone, pass `metric="None"` too. Otherwise LightGBM watches its own metric as well.
+
+    Args:
+        tpr: the share of positives that must raise an alarm. Default 0.95.
+
+    Returns:
+        The metric, a function that LightGBM calls in every round.
+
+    Raises:
+        ValueError: tpr is not in (0, 1].
+
+    Example:
+        >>> from rankreg.boosting import lightgbm_fpr_at_tpr
+        >>> metric = lightgbm_fpr_at_tpr(0.9)
+        >>> metric([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.9])  # labels, scores
+        ('fpr@90', 0.5, False)
     """
     return LightGBMFprAtTpr(tpr)
 
@@ -61,13 +66,28 @@ def lightgbm_fpr_at_tpr(tpr: float = 0.95) -> LightGBMFprAtTpr:
 def xgboost_fpr_at_tpr(tpr: float = 0.95) -> XGBoostFprAtTpr:
     """The FPR at a TPR for XGBoost: `custom_metric=` of `xgb.train`, `eval_metric=` of `XGBClassifier`.
 
-    Early stopping by it alone needs disable_default_eval_metric=True in `xgb.train`.
+    It is `rankreg.metrics.fpr_at_tpr`, and lower is better. Rows with weights count by them. To stop
+    early by it alone, pass `disable_default_eval_metric=True` to `xgb.train` too.
+
+    Args:
+        tpr: the share of positives that must raise an alarm. Default 0.95.
+
+    Returns:
+        The metric, a function that XGBoost calls in every round.
+
+    Raises:
+        ValueError: tpr is not in (0, 1].
+
+    Example:
+        >>> from rankreg.boosting import xgboost_fpr_at_tpr
+        >>> xgboost_fpr_at_tpr(0.9)([0, 0, 1, 1], [0.1, 0.6, 0.5, 0.9])  # labels, scores
+        0.5
     """
     return XGBoostFprAtTpr(tpr)
 
 
-def _rate(batch: Batch, tpr: float) -> float:
-    scores, positives, weights = batch
+def _rate(given: Round, tpr: float) -> float:
+    scores, positives, weights = given
     positive = np.zeros(len(scores), dtype=bool)
     positive[positives] = True
     if weights is None:
