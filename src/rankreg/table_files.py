@@ -23,7 +23,6 @@ from rankreg.safe_files import check_regular
 
 BLOCK = 1 << 16  # characters
 MANY = 1000  # rows with faults: more than that, and more than half of all, means that the first line is the odd one
-END = "end of the block"
 CHUNK = 50_000  # rows
 PARQUET = (".parquet", ".pq")
 COMPRESSED = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zip": "zip", ".zst": "Zstandard", ".tar": "tar"}
@@ -44,11 +43,14 @@ def refuse_same_names(names: Sequence[str], what: str) -> None:
         raise ValueError(f"{what} has {count} columns named {name!r}: rename all but one")
 
 
+Record = tuple[str, list[str], int]  # its text, its fields, its first line
+
+
 class Records(io.TextIOBase):
     """A CSV text as a file for pandas, in which no record has more fields than the first.
 
-    Longer records are cut, shorter ones are left to pandas, which pads them. `faults` has the number of fields of
-    either, by row, counted from 0. Blank lines are left out.
+    pandas pads short records without a word, and gives up the file at a long one. Here long records are cut, and
+    `faults` has the number of fields of short and long ones by row, counted from 0. Blank lines are left out.
     """
 
     def __init__(self, text: TextIO, what: str, *, separator: str = ",", header: bool = True) -> None:
@@ -58,7 +60,7 @@ class Records(io.TextIOBase):
         self._text, self._line = text, 0
         self._jumps: list[tuple[int, int]] = []  # from that row on, its line less the row
         first = next(self._records(iter(text.readline, "")), None)
-        self.names: list[str] = [] if first is None else self._fields(first[0])
+        self.names: list[str] = [] if first is None else first[1]
         self.width = len(self.names)
         if header:
             refuse_same_names(self.names, what)
@@ -79,47 +81,45 @@ class Records(io.TextIOBase):
     def fault_words(self, row: int) -> str:
         """What is wrong with the number of fields of that row, or ""."""
         found = self.faults.get(row)
-        if found is None:
-            return ""
-        return f"{found} field{'s' if found > 1 else ''} instead of {self.width}"
+        return "" if found is None else f"{found} field{'s' if found > 1 else ''} instead of {self.width}"
 
     def refuse_faults(self) -> None:
         """For readers that need every row."""
         if self.faults:
             first = next(iter(self.faults))
-            others = f" ({len(self.faults):,} rows are of another length than the first line)"
+            others = f" ({len(self.faults):,} rows differ from the first line)" if len(self.faults) > 1 else ""
             raise ValueError(
-                f"{self.what}: {self.row_words(first)} has {self.fault_words(first)}"
-                f"{others if len(self.faults) > 1 else ''}: the file may have been cut; mend or remove such lines"
+                f"{self.what}: {self.row_words(first)} has {self.fault_words(first)}{others}. The file may be"
+                " cut: mend or remove such lines"
             )
 
-    def _good(self, first: tuple[str, int, int] | None, header: bool) -> Iterator[str]:
-        """The text, some records at a time, none of them too long; what is wrong is noted on the way."""
+    def _good(self, first: Record | None, header: bool) -> Iterator[str]:
+        """The text, some records at a time, none of them too long; faults are noted on the way."""
         if first is not None:
             yield first[0] if header else self._noted(*first)
         while block := self._text.read(BLOCK):
             block += self._text.readline()
-            count = self._even_rows(block)
-            if count:
+            if count := self._even_rows(block):
                 self._note_line(self._line + 1)
                 self.rows, self._line = self.rows + count, self._line + count
                 yield block
-            else:
-                lines = chain(io.StringIO(block, newline=""))
-                if texts := "".join(self._noted(*record) for record in self._records(lines)):
-                    yield texts
+            elif texts := "".join(self._noted(*record) for record in self._records(io.StringIO(block, newline=""))):
+                yield texts
         if len(self.faults) > self.rows / 2:
             self.refuse_faults()
 
-    def _noted(self, text: str, fields: int, line: int) -> str:
+    def _noted(self, text: str, fields: list[str], line: int) -> str:
         """The record, cut to the width."""
         self._note_line(line)
-        if fields != self.width:
-            self.faults[self.rows] = fields
+        if len(fields) != self.width:
+            self.faults[self.rows] = len(fields)
             if len(self.faults) > max(MANY, self.rows / 2):
                 self.refuse_faults()
-            if fields > self.width:
-                text = self._written(self._fields(text)[: self.width])
+            if len(fields) > self.width:
+                cut = io.StringIO()
+                writer = csv.writer(cut, delimiter=self.separator, lineterminator="\n", quoting=csv.QUOTE_ALL)
+                writer.writerow(fields[: self.width])
+                text = cut.getvalue()
         self.rows += 1
         return text
 
@@ -128,17 +128,10 @@ class Records(io.TextIOBase):
             self._jumps.append((self.rows, line - self.rows))
 
     def _even_rows(self, block: str) -> int:
-        """How many records the block has if each is a line of the right width; else 0."""
+        """The number of records if each is a line of the right width, without quotation marks; else 0."""
         lines = block.count("\n") + (not block.endswith("\n"))
-        if self.width < 2 or ord(self.separator) > 127 or block.count("\r") != block.count("\r\n"):
+        if self.width < 2 or ord(self.separator) > 127 or '"' in block or block.count("\r") != block.count("\r\n"):
             return 0
-        if '"' in block:
-            try:
-                records = list(csv.reader(chain(io.StringIO(block, newline=""), [END]), delimiter=self.separator))
-            except csv.Error:  # said later, with its line
-                return 0
-            even = len(records) == lines + 1 and records.pop() == [END]  # else a quotation mark is open
-            return lines if even and all(len(record) == self.width for record in records) else 0
         content = np.frombuffer(block.encode(), dtype=np.uint8)
         ends = np.flatnonzero(content == ord("\n"))
         marks = np.flatnonzero(content == ord(self.separator))
@@ -148,46 +141,25 @@ class Records(io.TextIOBase):
         by_line = marks.reshape(lines, self.width - 1)
         return lines if (by_line[:, -1] < ends).all() and (by_line[1:, 0] > ends[:-1]).all() else 0
 
-    def _records(self, lines: Iterator[str]) -> Iterator[tuple[str, int, int]]:
-        """Text, number of fields and first line of each record that is not blank."""
-        for text in lines:
-            self._line += 1
-            line = self._line
-            if '"' in text:
-                text, fields = self._quoted(text, chain(lines, iter(self._text.readline, "")))
-            else:
-                fields = text.count(self.separator) + 1
-                if fields == 1 and not text.strip():
-                    continue
-            yield text, fields, line
+    def _records(self, lines: Iterator[str]) -> Iterator[Record]:
+        """Each record that is not blank. One with quotation marks may go on over several lines."""
+        for first in lines:
+            taken: list[str] = []
+            reader = csv.reader(self._taking(first, lines, taken), delimiter=self.separator)
+            try:
+                fields = next(reader)
+            except csv.Error as error:
+                line = self._line + len(taken)
+                raise ValueError(f"{self.what} is not a table in CSV: line {line:,}: {error}") from error
+            text, line = "".join(taken), self._line + 1
+            self._line += len(taken)
+            if len(fields) > 1 or text.strip():
+                yield text, fields, line
 
-    def _quoted(self, text: str, following: Iterator[str]) -> tuple[str, int]:
-        """A record with quotation marks, which may go on over several lines."""
-        taken = [text]
-
-        def lines() -> Iterator[str]:
-            yield text
-            for more in following:
-                self._line += 1
-                taken.append(more)
-                yield more
-
-        fields = self._parsed(lines())
-        return "".join(taken), len(fields)
-
-    def _fields(self, text: str) -> list[str]:
-        return self._parsed(iter([text]))
-
-    def _parsed(self, lines: Iterator[str]) -> list[str]:
-        try:
-            return next(csv.reader(lines, delimiter=self.separator))
-        except csv.Error as error:
-            raise ValueError(f"{self.what} is not a table in CSV: line {self._line:,}: {error}") from error
-
-    def _written(self, fields: list[str]) -> str:
-        text = io.StringIO()
-        csv.writer(text, delimiter=self.separator, lineterminator="\n", quoting=csv.QUOTE_ALL).writerow(fields)
-        return text.getvalue()
+    def _taking(self, first: str, lines: Iterator[str], taken: list[str]) -> Iterator[str]:
+        for line in chain([first], lines, iter(self._text.readline, "")):
+            taken.append(line)
+            yield line
 
 
 @contextmanager

@@ -26,10 +26,10 @@ def pair(size: int, negatives: int, positives: int = 1) -> dict[int, np.ndarray]
 
 def split(name: str, ratio: float, seed: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     size, negatives = (5000, 1) if name == "cifar10" else (500, 5)
-    no, yes = PARTITIONS[name]
     members = pair(size, negatives)
-    kwargs = {"negative_sizes": no, "positive_sizes": yes}
-    return binary_split(members, range(negatives), [negatives], ratio=ratio, seed=seed, **kwargs)
+    parts = binary_split(members, range(negatives), [negatives], sizes=PARTITIONS[name], ratio=ratio, seed=seed)
+    first = size * negatives
+    return {part: (rows[rows < first], rows[rows >= first]) for part, rows in parts.items()}
 
 
 @pytest.mark.parametrize(
@@ -105,10 +105,8 @@ def test_a_ratio_that_needs_more_positives_than_there_are_says_so() -> None:
 
 def test_several_positive_classes_share_the_count_evenly() -> None:
     sizes = Partition(validation=10)
-    parts = binary_split(
-        pair(100, 2, 3), [0, 1], [2, 3, 4], negative_sizes=sizes, positive_sizes=sizes, ratio=10, seed=0
-    )
-    assert np.bincount(parts["train"][1] // 100, minlength=5).tolist() == [0, 0, 6, 5, 5]
+    parts = binary_split(pair(100, 2, 3), [0, 1], [2, 3, 4], sizes=(sizes, sizes), ratio=10, seed=0)
+    assert np.bincount(parts["train"] // 100, minlength=5).tolist() == [81, 81, 6, 5, 5]
 
 
 @given(size=st.integers(1, 300), data=st.data())
@@ -149,26 +147,16 @@ def test_the_long_tail_is_exponential() -> None:
 @given(positives=st.integers(1, 60), eta=st.sampled_from([0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5]), seed=seeds)
 def test_balanced_noise_swaps_equally_many_of_either_class(positives: int, eta: float, seed: int) -> None:
     labels = np.repeat([0, 1], [1000, positives])
-    noisy = flip_labels(labels, eta, "balanced", seed=seed)
+    noisy = flip_labels(labels, eta, seed=seed)
     lost, gained = ((labels == 1) & (noisy == 0)).sum(), ((labels == 0) & (noisy == 1)).sum()
     assert lost == gained
     assert abs(lost - eta * positives) <= 0.5
 
 
-def test_literal_noise_flips_every_label_with_the_same_probability() -> None:
-    labels = np.repeat([0, 1], [20000, 20000])
-    flipped = flip_labels(labels, 0.3, "literal", seed=1) != labels
-    for side in (0, 1):  # five standard deviations
-        assert abs(flipped[labels == side].mean() - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 20000)
-    assert np.array_equal(flip_labels(labels, 1, "literal", seed=1), 1 - labels)
-
-
-def test_noise_outside_0_to_1_and_unknown_kinds_are_refused() -> None:
+def test_noise_outside_0_to_1_is_refused() -> None:
     labels = np.array([0, 1])
     with pytest.raises(ValueError, match="share of labels"):
         flip_labels(labels, 1.5, seed=0)
-    with pytest.raises(ValueError, match="did you mean 'literal'"):
-        flip_labels(labels, 0.5, "literl", seed=0)  # type: ignore[arg-type]
 
 
 def test_thinning_names_the_lowest_ratio_that_works() -> None:

@@ -7,17 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.datasets.cifar_files import Pictures, class_indices, read_cifar
-from rankreg.datasets.partitions import (
-    DRAW,
-    NoiseName,
-    Partition,
-    binary_split,
-    flip_labels,
-    long_tail_counts,
-    partition_class,
-    shuffled,
-)
-from rankreg.datasets.splits import Samples, Splits, image_preprocessing
+from rankreg.datasets.partitions import Partition, binary_split, flip_labels, long_tailed_split
+from rankreg.datasets.splits import Samples, Splits, image_preprocessing, samples_of
 
 Class = int | str
 PICTURE = image_preprocessing((32, 32))
@@ -37,16 +28,28 @@ def cifar10(
     negatives: Sequence[Class] = (1,),
     positives: Sequence[Class] = (9,),
     noise: float = 0.0,
-    noise_kind: NoiseName = "balanced",
+    noise_kind: str = "balanced",
     partitions: tuple[Partition, Partition] = PARTITIONS["cifar10"],
 ) -> Splits:
-    """Automobiles against rare trucks, or any other classes, by index or name.
+    """Load automobiles against rare trucks, or any other classes of CIFAR-10.
 
-    `ratio` training negatives per positive; `seed` draws the split; `noise` is the share η of training labels
-    flipped. Validation, tuning, extended and official test are the same for every seed and ratio down to 5
-    (lower ones shorten the extended test).
+    Validation, tuning, extended and official test parts are the same for every seed and for ratios down
+    to 5. Lower ratios shorten the extended test.
+
+    Args:
+        data_dir: the folder of the data sets; by default as `rankreg.datasets.data_folder` says.
+        ratio: training negatives per positive.
+        seed: draws the training samples.
+        negatives: the negative classes, by index or name.
+        positives: the critical classes, by index or name.
+        noise: the share of training positives that change sides with as many negatives.
+        noise_kind: only "balanced", which records name.
+        partitions: how many samples of each negative and of each positive class are set apart.
+
+    Returns:
+        The parts "train", "validation", "test", "tuning" and "extended", the last with positives only.
     """
-    return _binary("cifar10", data_dir, ratio, seed, negatives, positives, noise, noise_kind, partitions)
+    return _binary("cifar10", data_dir, ratio, seed, (negatives, positives), noise, noise_kind, partitions)
 
 
 def cifar100(
@@ -57,11 +60,11 @@ def cifar100(
     negatives: Sequence[Class] = (72, 4, 95, 30, 55),
     positives: Sequence[Class] = (73,),
     noise: float = 0.0,
-    noise_kind: NoiseName = "balanced",
+    noise_kind: str = "balanced",
     partitions: tuple[Partition, Partition] = PARTITIONS["cifar100"],
 ) -> Splits:
-    """Aquatic mammals against rare sharks, or any other fine classes; arguments as in `cifar10`."""
-    return _binary("cifar100", data_dir, ratio, seed, negatives, positives, noise, noise_kind, partitions)
+    """Load aquatic mammals against rare sharks, or any other fine classes; arguments as in `cifar10`."""
+    return _binary("cifar100", data_dir, ratio, seed, (negatives, positives), noise, noise_kind, partitions)
 
 
 def cifar10_long_tailed(
@@ -72,27 +75,25 @@ def cifar10_long_tailed(
     critical: Class = 9,
     validation: int = 100,
 ) -> Splits:
-    """All ten classes, class k thinned to n₀ · imbalance^(−k/9); labels stay class indices.
+    """Load all ten classes, class k thinned to n₀ · imbalance^(−k/9); labels stay class indices.
 
-    `validation` images per class are set apart first, the same ones for every seed; truck, the rarest class, is
-    critical unless another is named.
+    Args:
+        data_dir: the folder of the data sets; by default as `rankreg.datasets.data_folder` says.
+        imbalance: images of the largest class per image of the smallest.
+        seed: draws the training images.
+        critical: the critical class, by index or name; by default truck, the rarest.
+        validation: images per class that are set apart first, the same for every seed.
+
+    Returns:
+        The parts "train", "validation" and "test".
     """
     pictures = read_cifar("cifar10", data_dir)
     members = _members(pictures, range(len(pictures.class_names)))
-    largest = min(len(indices) for indices in members.values()) - validation
-    train, held_out = [], []
-    for label, count in enumerate(long_tail_counts(largest, imbalance, len(members))):
-        cut = partition_class(members[label], Partition(validation), label=label, at_least=count)
-        train.append(shuffled(cut["pool"], DRAW, seed, label)[:count])
-        held_out.append(cut["validation"])
-    rows = {
-        "train": np.concatenate(train),
-        "validation": np.concatenate(held_out),
-        "test": np.flatnonzero(pictures.ids >= pictures.first_test_id),
-    }
+    rows = long_tailed_split(members, Partition(validation), imbalance=imbalance, seed=seed)
+    rows["test"] = np.flatnonzero(pictures.ids >= pictures.first_test_id)
     return Splits(
         name=f"cifar10-lt-{imbalance:g}",
-        parts={name: _samples(pictures, part, pictures.labels[part]) for name, part in rows.items()},
+        parts=samples_of(rows, pictures.images, pictures.labels, pictures.ids),
         classes=pictures.class_names,
         critical=class_indices(pictures.class_names, [critical])[0],
         preprocessing=PICTURE,
@@ -104,53 +105,33 @@ def _binary(
     data_dir: Path | str | None,
     ratio: float,
     seed: int,
-    negatives: Sequence[Class],
-    positives: Sequence[Class],
+    sides: tuple[Sequence[Class], Sequence[Class]],
     noise: float,
-    noise_kind: NoiseName,
+    noise_kind: str,
     partitions: tuple[Partition, Partition],
 ) -> Splits:
-    pictures = read_cifar(name, data_dir, [*negatives, *positives])
-    no, yes = (class_indices(pictures.class_names, side) for side in (negatives, positives))
+    if noise_kind != "balanced":
+        raise ValueError(f"noise_kind must be 'balanced', got {noise_kind!r}")
+    pictures = read_cifar(name, data_dir, [*sides[0], *sides[1]])
+    no, yes = (class_indices(pictures.class_names, side) for side in sides)
     if not no or not yes or len({*no, *yes}) < len(no) + len(yes):
-        raise ValueError(f"give at least one class on each side, each class once: got {negatives} and {positives}")
-    parts = binary_split(
-        _members(pictures, [*no, *yes]),
-        no,
-        yes,
-        negative_sizes=partitions[0],
-        positive_sizes=partitions[1],
-        ratio=ratio,
-        seed=seed,
+        raise ValueError(f"give at least one class on each side, each class once: got {sides[0]} and {sides[1]}")
+    members = _members(pictures, [*no, *yes])
+    parts = binary_split(members, no, yes, sizes=partitions, ratio=ratio, seed=seed)
+    parts["test"] = np.flatnonzero(pictures.ids >= pictures.first_test_id)
+    labels = np.isin(pictures.labels, yes).astype(np.int64)
+    samples = samples_of(
+        {part: rows for part, rows in parts.items() if len(rows)}, pictures.images, labels, pictures.ids
     )
-    official = np.flatnonzero(pictures.ids >= pictures.first_test_id)
-    is_critical = np.isin(pictures.labels, yes)
-    parts["test"] = (official[~is_critical[official]], official[is_critical[official]])
-    samples = {}
-    for part, sides in parts.items():
-        rows = np.sort(np.concatenate(sides))
-        labels = is_critical[rows].astype(np.int64)
-        if part == "train" and noise:
-            labels = flip_labels(labels, noise, noise_kind, seed=seed)
-        if len(rows):
-            samples[part] = _samples(pictures, rows, labels)
-    return Splits(
-        name=f"{name}-{ratio:g}",
-        parts=samples,
-        classes=(_named(pictures, no), _named(pictures, yes)),
-        preprocessing=PICTURE,
-    )
+    if noise:
+        train = samples["train"]
+        noisy = flip_labels(train.labels, noise, seed=seed)
+        samples["train"] = Samples(train.source, train.rows, noisy, train.ids)
+    names = [" or ".join(pictures.class_names[label] for label in side) for side in (no, yes)]
+    return Splits(f"{name}-{ratio:g}", samples, classes=(names[0], names[1]), preprocessing=PICTURE)
 
 
 def _members(pictures: Pictures, labels: Sequence[int]) -> dict[int, NDArray[np.int64]]:
     """Where the training images of each class are."""
     training = pictures.ids < pictures.first_test_id
     return {label: np.flatnonzero(training & (pictures.labels == label)) for label in labels}
-
-
-def _samples(pictures: Pictures, rows: NDArray[np.int64], labels: NDArray[np.int64]) -> Samples:
-    return Samples(pictures.images, rows, labels, pictures.ids[rows])
-
-
-def _named(pictures: Pictures, labels: Sequence[int]) -> str:
-    return " or ".join(pictures.class_names[label] for label in labels)

@@ -19,16 +19,8 @@ from PIL import Image
 
 from rankreg._names import look_up
 from rankreg._terminal import progress_bar
-from rankreg.datasets.partitions import (
-    SHARES,
-    check_both_classes,
-    check_parts,
-    check_shares_kept,
-    distinct_or_none,
-    linked,
-    stratified_parts,
-)
-from rankreg.datasets.splits import Samples, Splits, image_preprocessing
+from rankreg.datasets.partitions import SHARES, check_both_classes, distinct_or_none, linked, own_parts
+from rankreg.datasets.splits import Splits, image_preprocessing, samples_of
 from rankreg.labels import LabelRule, Reading, read_labels
 from rankreg.safe_files import check_regular, read_rgb
 
@@ -205,17 +197,11 @@ def image_folder(
     if groups is not None:
         units = linked(units, read_groups(Path(groups), ids.tolist()))
         hint = f"groups of {groups} are too large or too few: use more images, or try another seed"
-    parts = stratified_parts(classes, units, shares, seed=seed, member=member)
-    check_shares_kept(parts, shares, hint)
-    check_parts(labels, parts, hint)
+    parts = own_parts(labels, classes, units, shares, seed=seed, member=member, hint=hint)
     images = decode(paths, ids.tolist(), sides, cache=Path(cache) if cache is not None else None)
-    shared = distinct_or_none(units)
     return Splits(
         name=home.resolve().name,
-        parts={
-            name: Samples(images, rows, labels[rows], ids[rows], None if shared is None else shared[rows])
-            for name, rows in parts.items()
-        },
+        parts=samples_of(parts, images, labels, ids, distinct_or_none(units)),
         classes=(found.negative, critical),
         preprocessing=image_preprocessing(sides) | rule.described(),
     )

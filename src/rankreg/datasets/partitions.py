@@ -3,15 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg._names import look_up
-
 Indices = NDArray[np.int64]
-NoiseName = Literal["balanced", "literal"]
 
 PARTITION, DRAW, NOISE, GROUPS = 1, 2, 3, 4  # what randomness is for: one seed gives independent streams
 PARTITION_SEED = 0  # docs/decisions/0010
@@ -68,36 +65,49 @@ def binary_split(
     negatives: Sequence[int],
     positives: Sequence[int],
     *,
-    negative_sizes: Partition,
-    positive_sizes: Partition,
+    sizes: tuple[Partition, Partition],
     ratio: float,
     seed: int,
-) -> dict[str, tuple[Indices, Indices]]:
-    """Indices of (negatives, positives) for "train", "validation", "test", "tuning" and "extended".
+) -> dict[str, Indices]:
+    """Sorted indices of "train", "validation", "test", "tuning" and "extended"; sizes: of negatives and positives.
 
     Training negatives are 90 % of what validation (and test) leave of each negative class, positives are
     negatives / ratio, both drawn from the pools by `seed`; everything else is the same for all seeds and disjoint.
     """
     if not ratio > 0 or not math.isfinite(ratio):
         raise ValueError(f"ratio must be a number above 0 (negatives per positive), got {ratio!r}")
-    parts: dict[str, tuple[list[Indices], list[Indices]]] = {
-        name: ([], []) for name in ("train", "validation", "test", "tuning", "extended")
-    }
+    parts: dict[str, list[Indices]] = {name: [] for name in ("train", "validation", "test", "tuning", "extended")}
 
-    def place(label: int, sizes: Partition, count: int, side: int) -> None:
-        cut = partition_class(members[label], sizes, label=label, at_least=count)
-        parts["train"][side].append(shuffled(cut.pop("pool"), DRAW, seed, label)[:count])
+    def place(label: int, apart: Partition, count: int) -> None:
+        cut = partition_class(members[label], apart, label=label, at_least=count)
+        parts["train"].append(shuffled(cut.pop("pool"), DRAW, seed, label)[:count])
         for name, indices in cut.items():
-            parts[name][side].append(indices)
+            parts[name].append(indices)
 
     total = 0
     for label in negatives:
-        left = len(members[label]) - negative_sizes.validation - negative_sizes.test
+        left = len(members[label]) - sizes[0].validation - sizes[0].test
         total += (count := max(left, 0) * 9 // 10)
-        place(label, negative_sizes, count, 0)
-    for label, count in zip(positives, evenly(thinned_count(total, ratio), len(positives)), strict=True):
-        place(label, positive_sizes, count, 1)
-    return {name: (np.concatenate(no), np.concatenate(yes)) for name, (no, yes) in parts.items()}
+        place(label, sizes[0], count)
+    shared = np.array_split(np.arange(thinned_count(total, ratio)), len(positives))  # as evenly as can be
+    for label, some in zip(positives, shared, strict=True):
+        place(label, sizes[1], len(some))
+    return {name: np.sort(np.concatenate(pieces)) for name, pieces in parts.items()}
+
+
+def long_tailed_split(
+    members: Mapping[int, Indices], sizes: Partition, *, imbalance: float, seed: int
+) -> dict[str, Indices]:
+    """Indices of "train", "validation" and "test", class by class; training classes as `long_tail_counts` says."""
+    largest = min(map(len, members.values())) - sizes.validation - sizes.test
+    parts: dict[str, list[Indices]] = {"train": [], "validation": [], "test": []}
+    counts = long_tail_counts(largest, imbalance, len(members))
+    for (label, indices), count in zip(members.items(), counts, strict=True):
+        cut = partition_class(indices, sizes, label=label, at_least=count)
+        parts["train"].append(shuffled(cut["pool"], DRAW, seed, label)[:count])
+        parts["validation"].append(cut["validation"])
+        parts["test"].append(cut["test"])
+    return {name: np.concatenate(pieces) for name, pieces in parts.items()}
 
 
 def thinned_count(negatives: int, ratio: float) -> int:
@@ -119,11 +129,6 @@ def thin(positives: Indices, negatives: int, ratio: float, *, seed: int) -> Indi
     return shuffled(np.sort(positives), DRAW, seed)[:count]
 
 
-def evenly(total: int, shares: int) -> list[int]:
-    """A total as whole numbers that differ by at most one."""
-    return [total // shares + (k < total % shares) for k in range(shares)]
-
-
 def long_tail_counts(largest: int, imbalance: float, classes: int) -> list[int]:
     """n_k = ⌊largest · imbalance^(−k / (K − 1))⌋ for k = 0 … K − 1.
 
@@ -137,35 +142,16 @@ def long_tail_counts(largest: int, imbalance: float, classes: int) -> list[int]:
     return counts
 
 
-def flip_labels(
-    labels: NDArray[np.int64], eta: float, kind: NoiseName = "balanced", *, seed: int
-) -> NDArray[np.int64]:
-    """Training labels with noise η.
-
-    "balanced": round(η · #positives) positives and equally many negatives change sides, so the ratio stays.
-    "literal": every label is flipped with probability η.
-    """
+def flip_labels(labels: NDArray[np.int64], eta: float, *, seed: int) -> NDArray[np.int64]:
+    """Training labels with noise η: round(η · #positives) positives and equally many negatives change sides."""
     if not 0 <= eta <= 1:
         raise ValueError(f"eta must lie in [0, 1], got {eta!r}: it is the share of labels that are flipped")
-    flips = look_up(NOISES, kind, "noise")(labels, eta, seed)
+    sides = np.flatnonzero(labels == 0), np.flatnonzero(labels == 1)
+    count = min(math.floor(eta * len(sides[1]) + 0.5), len(sides[0]))
     noisy = labels.copy()
-    noisy[flips] = 1 - noisy[flips]
+    for k, side in enumerate(sides):
+        noisy[shuffled(side, NOISE, seed, k)[:count]] = 1 - k
     return noisy
-
-
-def _balanced_flips(labels: NDArray[np.int64], eta: float, seed: int) -> Indices:
-    positives, negatives = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
-    count = min(math.floor(eta * len(positives) + 0.5), len(negatives))
-    sides = (shuffled(side, NOISE, seed, k)[:count] for k, side in enumerate((negatives, positives)))
-    return np.concatenate(list(sides))
-
-
-def _literal_flips(labels: NDArray[np.int64], eta: float, seed: int) -> Indices:
-    words = np.random.PCG64(np.random.SeedSequence([NOISE, seed])).random_raw(len(labels))
-    return np.flatnonzero((words >> np.uint64(11)) * 2.0**-53 < eta)
-
-
-NOISES = {"balanced": _balanced_flips, "literal": _literal_flips}
 
 
 def stratified_parts(
@@ -321,16 +307,27 @@ def check_parts(labels: NDArray[np.int64], parts: Mapping[str, NDArray[np.int64]
             raise ValueError(f"the {name} part got samples of one class only, since groups stay together: {hint}")
 
 
-def check_shares_kept(parts: Mapping[str, NDArray[np.int64]], shares: Mapping[str, float], hint: str) -> None:
-    """Large groups can make parts of quite other sizes than wanted."""
-    rows = sum(map(len, parts.values()))
+def own_parts(
+    labels: NDArray[np.int64],
+    classes: NDArray[np.int64],
+    units: NDArray[np.int64],
+    shares: Mapping[str, float],
+    *,
+    seed: int,
+    member: int,
+    hint: str,
+) -> dict[str, NDArray[np.int64]]:
+    """Parts stratified by `classes`, each with both labels and about the share it should have."""
+    parts = stratified_parts(classes, units, shares, seed=seed, member=member)
     for name, share in shares.items():
-        wanted = share / sum(shares.values())
-        if rows >= 100 and abs(len(parts[name]) / rows - wanted) > 0.1:
+        wanted, found = share / sum(shares.values()), len(parts[name]) / len(labels)
+        if len(labels) >= 100 and abs(found - wanted) > 0.1:
             raise ValueError(
-                f"the {name} part would get {len(parts[name]) / rows:.0%} of the samples instead of {wanted:.0%},"
+                f"the {name} part would get {found:.0%} of the samples instead of {wanted:.0%},"
                 f" since groups and copies stay together: {hint}"
             )
+    check_parts(labels, parts, hint)
+    return parts
 
 
 def _check_shares(shares: Mapping[str, float]) -> None:

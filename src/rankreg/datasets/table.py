@@ -9,15 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg.datasets.partitions import (
-    SHARES,
-    check_both_classes,
-    check_parts,
-    check_shares_kept,
-    distinct_or_none,
-    linked,
-    stratified_parts,
-)
+from rankreg.datasets.partitions import SHARES, check_both_classes, distinct_or_none, linked, own_parts
 from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor, check_cells, check_columns
 from rankreg.datasets.splits import Splits, samples_of
 from rankreg.labels import LabelRule, read_labels
@@ -170,9 +162,7 @@ def table(
         kept_together.append(pd.factorize(rows[group])[0])
     units = distinct_or_none(linked(*kept_together)) if kept_together else None
     alone = np.arange(len(rows)) if units is None else units
-    parts = stratified_parts(labels, alone, shares, seed=seed, member=member)
-    check_shares_kept(parts, shares, COPIES_HINT)
-    check_parts(labels, parts, COPIES_HINT)
+    parts = own_parts(labels, labels, alone, shares, seed=seed, member=member, hint=COPIES_HINT)
 
     preprocessor = TablePreprocessor.fit(
         features.iloc[parts["train"]], categorical=categorical, most_categories=most_categories
