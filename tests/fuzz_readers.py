@@ -224,7 +224,7 @@ def readers(home: Path) -> dict[str, Reader]:
         read = load_bundle if name == "card" else resealed_weights(home / "card")
         found[name] = Reader(home / name, file, read, damage)
     samples, answers = cancer()
-    model = RankRegClassifier(target_tpr=0.8, epochs=1, hidden=(4,), random_state=0).fit(samples, answers)
+    model = RankRegClassifier(tpr=0.8, epochs=1, network__hidden=(4,), random_state=0).fit(samples, answers)
     model.save(home / "classifier")
 
     def read_classifier(folder: Path) -> object:

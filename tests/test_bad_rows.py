@@ -284,7 +284,7 @@ def test_a_network_classifier_raises_on_absurd_values_and_trains_beside_them() -
     rng = np.random.default_rng(0)
     labels = np.arange(300) % 3 == 0
     rows = rng.normal(size=(300, 3)) + labels[:, None]
-    model = RankRegClassifier(epochs=3, random_state=0, progress=False).fit(rows, labels)
+    model = RankRegClassifier(epochs=3, random_state=0, training={"progress": False}).fit(rows, labels)
     for value in (1e6, 1e22, 1e300):
         bad = np.where(np.arange(3) == 2, value, rows[:2])
         for method in (model.predict, model.decision_function, model.predict_proba, model.criticality):
@@ -292,7 +292,9 @@ def test_a_network_classifier_raises_on_absurd_values_and_trains_beside_them() -
                 method(bad)
     rows[5, 1] = 1e22
     for seed in (0, 1, 2):  # wherever the row is held out
-        again = RankRegClassifier(epochs=3, random_state=seed, target_tpr=0.8, progress=False).fit(rows, labels)
+        again = RankRegClassifier(epochs=3, random_state=seed, tpr=0.8, training={"progress": False}).fit(
+            rows, labels
+        )
         assert np.isfinite(again.threshold_)
 
 

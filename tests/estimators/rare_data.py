@@ -7,8 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
 
+from rankreg.models import MLPShape
+
 Array = NDArray[Any]
-QUICK: dict[str, Any] = {"epochs": 8, "hidden": (16,), "learning_rate": 0.01, "random_state": 0}
+QUICK: dict[str, Any] = {
+    "epochs": 8,
+    "network": MLPShape(hidden=(16,), dropout=0.1),
+    "learning_rate": 0.01,
+    "random_state": 0,
+}
 
 
 @cache

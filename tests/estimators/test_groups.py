@@ -99,7 +99,7 @@ def test_too_few_groups_are_refused_though_their_rows_would_do() -> None:
     with pytest.raises(NotEnoughPositives) as refused:
         plain.fit(X, y, groups=groups)
     assert (refused.value.units, refused.value.positives, refused.value.needed) == (20, 100, 59)
-    network = RankRegClassifier(target_tpr=0.95, calibration_size=0.5, **QUICK)
+    network = RankRegClassifier(tpr=0.95, calibration=0.5, **QUICK)
     with pytest.raises(NotEnoughPositives):
         network.fit(X, y, groups=groups)
 
@@ -138,7 +138,7 @@ def test_rows_of_weight_zero_take_their_groups_with_them() -> None:
     model = CertifiedThresholdClassifier(LogisticRegression(), tpr=0.7, calibration_size=0.5, random_state=0)
     some = model.fit(X, y, groups=groups, sample_weight=weights).certificate_
     assert some == model.fit(X[kept], y[kept], groups=groups[kept], sample_weight=weights[kept]).certificate_
-    settings: dict[str, Any] = {"target_tpr": 0.7, "calibration_size": 0.5, **QUICK}
+    settings: dict[str, Any] = {"tpr": 0.7, "calibration": 0.5, **QUICK}
     one, other = (
         RankRegClassifier(**settings).fit(*given).certificate_
         for given in ((X, y, weights, groups), (X[kept], y[kept], None, groups[kept]))
@@ -149,7 +149,7 @@ def test_rows_of_weight_zero_take_their_groups_with_them() -> None:
 @pytest.mark.parametrize("per", ["row", "unit"])
 def test_the_networks_classifier_is_certified_over_groups_and_remembers_it(per: Any, tmp_path: Path) -> None:
     X, y, groups = patients()
-    model = RankRegClassifier(target_tpr=0.7, calibration_size=0.5, per=per, **QUICK).fit(X, y, groups=groups)
+    model = RankRegClassifier(tpr=0.7, calibration=0.5, per=per, **QUICK).fit(X, y, groups=groups)
     point = model.certificate_
     assert point is not None
     assert (point.units, point.positives, point.per) == (20, 100, per)
@@ -163,7 +163,7 @@ def test_the_networks_classifier_is_certified_over_groups_and_remembers_it(per: 
 
 def test_a_classifier_saved_before_there_were_units_is_still_read(tmp_path: Path) -> None:
     X, y, _ = patients()
-    model = RankRegClassifier(target_tpr=0.7, **QUICK).fit(X, y)
+    model = RankRegClassifier(tpr=0.7, **QUICK).fit(X, y)
     card = model.save(tmp_path / "model") / "bundle.json"
     content = json.loads(card.read_text())
     for place, keys in (
@@ -186,7 +186,7 @@ def test_equal_rows_are_one_unit_of_the_networks_classifier() -> None:
     X[X < -1] = 0.0
     copied, labels = np.tile(X, (5, 1)), np.tile(y, 5)
     copied[:120][copied[:120] == 0] = -0.0  # equal to 0.0
-    settings: dict[str, Any] = {"target_tpr": 0.7, "calibration_size": 0.5, **QUICK}
+    settings: dict[str, Any] = {"tpr": 0.7, "calibration": 0.5, **QUICK}
     point = RankRegClassifier(**settings).fit(copied, labels).certificate_
     assert point is not None
     assert (point.units, point.positives) == (20, 100)
@@ -207,7 +207,7 @@ def test_folds_keep_groups_together_too(monkeypatch: pytest.MonkeyPatch) -> None
         return fit_network(estimator, data, labels, kept, **more)
 
     monkeypatch.setattr("rankreg.estimators.network_fit.fit_network", watched)
-    RankRegClassifier(target_tpr=0.8, threshold="cross-validated", folds=3, **QUICK).fit(X, y, groups=groups)
+    RankRegClassifier(tpr=0.8, calibration=3, **QUICK).fit(X, y, groups=groups)
     assert len(seen) == 3
     assert sum(60 - len(kept) for kept in seen) == 60  # each patient is held out once, as a whole
 

@@ -82,7 +82,7 @@ def test_words_name_their_critical_class_and_either_may_be_it() -> None:
     with pytest.warns(UserWarning, match="pos_label is not specified"):
         RankRegClassifier(**QUICK).fit(X, words)
     with pytest.raises(ValueError, match="pass pos_label, the class whose misses are expensive"):
-        RankRegClassifier(target_tpr=0.8, **QUICK).fit(X, words)
+        RankRegClassifier(tpr=0.8, **QUICK).fit(X, words)
     with pytest.raises(ValueError, match="pos_label='lion' is not a valid label"):
         RankRegClassifier(pos_label="lion", **QUICK).fit(X, words)
 
@@ -102,7 +102,7 @@ def test_pandas_columns_are_remembered_and_asked_for() -> None:
 def test_it_is_searched_piped_calibrated_and_pickled() -> None:
     X, y = cancer()
     pipeline = make_pipeline(StandardScaler(), RankRegClassifier(**QUICK))
-    grid = {"rankregclassifier__reach": [0.3, 1.0], "rankregclassifier__epochs": np.array([2, 4])}
+    grid = {"rankregclassifier__method__reach": [0.3, 1.0], "rankregclassifier__epochs": np.array([2, 4])}
     search = GridSearchCV(pipeline, grid, scoring=make_fpr_at_tpr_scorer(0.9), cv=2).fit(X, y)
     assert search.best_params_.keys() == grid.keys()
     again = pickle.loads(pickle.dumps(search.best_estimator_))
@@ -149,8 +149,7 @@ def test_a_network_of_ones_own_learns_rows_and_images(tmp_path: Any) -> None:
         "network": Small,
         "epochs": 12,
         "batch_size": 64,
-        "optimiser": "adamw",
-        "augmentation": "none",
+        "training": {"optimizer": "adamw", "augmentation": "none"},
     }
     for inputs, labels in ((X, y), eights()):
         model = RankRegClassifier(**settings).fit(inputs, labels)
@@ -167,7 +166,7 @@ def test_a_network_of_ones_own_learns_rows_and_images(tmp_path: Any) -> None:
 def test_images_are_arrays_of_uint8() -> None:
     images, labels = eights()
     settings: dict[str, Any] = {"network": ResNetShape(width=0.1), "epochs": 6, "batch_size": 32, "random_state": 0}
-    model = RankRegClassifier(augmentation="none", **settings)
+    model = RankRegClassifier(training={"augmentation": "none"}, **settings)
     fitted = clone(model).fit(images, labels)
     assert roc_auc_score(labels, fitted.decision_function(images)) > 0.85
     found = cross_val_predict(clone(model).set_params(epochs=1), images, labels, cv=2, method="decision_function")
@@ -182,17 +181,16 @@ def test_images_are_arrays_of_uint8() -> None:
 
 def test_the_epoch_is_the_best_on_the_validation_share_and_patience_ends_the_wait() -> None:
     X, y = cancer()
-    model = RankRegClassifier(**(QUICK | {"epochs": 60, "patience": 3})).fit(X, y)
+    model = RankRegClassifier(**(QUICK | {"epochs": 60, "training": {"patience": 3}})).fit(X, y)
     areas = [record["validation"]["auc"] for record in model.history_]
     assert areas[model.best_epoch_] == max(areas)
     assert model.n_iter_ == model.best_epoch_ + 4 < 60
 
 
 def test_the_defaults_are_those_of_rankreg_fit() -> None:
-    params = RankRegClassifier().get_params()
     for kind, side in (("table", None), ("image", 32), ("image", 64)):
-        ours = train_config(params, size=None if side is None else (side, side), seed=0)
-        assert ours == settings(kind, 0.98, size=side, seed=0, loss="bce", precision="float32")
+        ours = train_config(RankRegClassifier(), size=None if side is None else (side, side), seed=0)
+        assert ours == settings(kind, 0.95, size=side, seed=0, loss="bce", precision="float32")
 
 
 def test_a_described_network_is_taken_as_described() -> None:
@@ -200,3 +198,62 @@ def test_a_described_network_is_taken_as_described() -> None:
     model = RankRegClassifier(**(QUICK | {"network": MLPShape(hidden=(5,))})).fit(X, y)
     assert {value.shape[0] for name, value in model.network_.state_dict().items() if "layers" in name} == {5}
     assert cross_val_score(model, X, y, cv=2, scoring="roc_auc").mean() > 0.9
+
+
+def test_settings_are_set_by_nested_names_in_the_constructor_in_set_params_and_by_clone() -> None:
+    model = RankRegClassifier(method__weight=0.3, loss="a-fl", loss__gamma=2.0).set_params(
+        method__capacity=64, training__patience=5, network__hidden=(8,), sampling="balanced"
+    )
+    assert model.get_params()["method__weight"] == 0.3
+    for one in (model, clone(model), pickle.loads(pickle.dumps(model)), RankRegClassifier(**model.get_params())):
+        config = train_config(one, size=None, seed=0)
+        assert (config.method.weight, config.method.buffer.capacity) == (0.3, 64)  # type: ignore[union-attr]
+        assert config.loss == LossSettings(name="a-fl", settings={"gamma": 2.0})
+        assert (config.patience, config.sampling) == (5, "balanced")
+        assert config.model == MLPShape(hidden=(8,), dropout=0.1)
+    before = model.get_params()
+    clone(model).set_params(method__weight=1.0, training__patience=1)
+    assert model.get_params() == before
+    changed = RankRegClassifier(method=ALMMethod(mu=1e-3)).set_params(method__rho=3.0)
+    assert train_config(changed, size=None, seed=0).method == ALMMethod(mu=1e-3, rho=3.0)
+    assert train_config(model.set_params(method="none"), size=None, seed=0).method.name == "none"
+    with pytest.raises(ValueError, match="Invalid parameter 'epoch'"):
+        RankRegClassifier(epoch=3)
+    with pytest.raises(ValueError, match="network must be a name, a dict"):
+        RankRegClassifier(network=Small, network__hidden=(8,))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"target_tpr": 0.9}, {"tpr": 0.9}),
+        ({"weight": 0.3, "reach": 2.0, "penalty": "hinge"}, {"method__weight": 0.3, "method__reach": 2.0}),
+        ({"buffer_size": 8, "buffer_policy": "fifo"}, {"method__capacity": 8, "method__policy": "fifo"}),
+        ({"optimiser": "sgd", "patience": 3}, {"training__optimizer": "sgd", "training__patience": 3}),
+        ({"hidden": (8,), "dropout": 0.5}, {"network__hidden": (8,), "network__dropout": 0.5}),
+        ({"calibration_size": 0.4}, {"calibration": 0.4}),
+        ({"threshold": "cross-validated", "folds": 3}, {"calibration": 3}),
+        ({"threshold": "cross-validated"}, {"calibration": 5}),
+        ({"threshold": "certified", "folds": 3}, {"calibration": 0.25}),
+    ],
+)
+def test_old_parameters_work_and_warn_with_the_new_name(old: dict[str, Any], new: dict[str, Any]) -> None:
+    for make in (RankRegClassifier, RankRegClassifier().set_params):
+        with pytest.warns(FutureWarning) as said:
+            params = make(**old).get_params()
+        assert new.items() <= params.items()
+        assert len(said) == len(old)
+        assert {str(one.message).rsplit(maxsplit=1)[-1].partition("__")[0] for one in said} == {
+            name.partition("__")[0] for name in new
+        }
+
+
+def test_balanced_sampling_shows_both_classes_equally_often() -> None:
+    X, y = cancer()
+    few = X[:, :3]
+    shares = [
+        RankRegClassifier(sampling=sampling, method="none", **QUICK).fit(few, y).predict_proba(few)[:, 1].mean()
+        for sampling in ("shuffled", "balanced")
+    ]
+    assert shares[0] == pytest.approx(y.mean(), abs=0.1)
+    assert shares[1] > shares[0] + 0.05

@@ -20,7 +20,7 @@ from tests.own_data import shared_data
 
 def test_the_certificate_is_the_desks_own_on_rows_that_training_has_not_seen() -> None:
     X, y = cancer()
-    model = RankRegClassifier(target_tpr=0.8, confidence=0.9, **QUICK).fit(X, y)
+    model = RankRegClassifier(tpr=0.8, confidence=0.9, **QUICK).fit(X, y)
     point = model.certificate_
     assert point is not None
     assert point.positives == -(-int(y.sum()) // 4) == 18
@@ -41,13 +41,13 @@ def test_the_promise_is_kept_even_by_a_network_that_has_memorised_noise() -> Non
     for seed in range(25):
         X, y = rng.normal(size=(160, 20)), np.arange(160) % 2
         settings: dict[str, Any] = {
-            "dropout": 0.0,
+            "network__dropout": 0.0,
             "epochs": 25,
             "learning_rate": 0.02,
             "method": "none",
             "random_state": seed,
         }
-        model = RankRegClassifier(target_tpr=0.8, confidence=0.9, calibration_size=0.4, **settings).fit(X, y)
+        model = RankRegClassifier(tpr=0.8, confidence=0.9, calibration=0.4, **settings).fit(X, y)
         short += np.mean(model.predict(fresh)) < 0.8
         naive = threshold_at_tpr(y, model.criticality(X), 0.8)
         by_training.append(float(np.mean(model.criticality(fresh) >= naive)))
@@ -59,13 +59,13 @@ def test_too_few_positives_are_refused_before_training(monkeypatch: pytest.Monke
     X, y = cancer()
     monkeypatch.setattr(fitting, "run_training", None)
     with pytest.raises(NotEnoughPositives, match="18 positives held out of 71 are too few") as refused:
-        RankRegClassifier(target_tpr=0.98, **QUICK).fit(X, y)
-    assert "about 588 in all with calibration_size=0.25: 149 are needed" in str(refused.value)
+        RankRegClassifier(tpr=0.98, **QUICK).fit(X, y)
+    assert "about 588 in all with calibration=0.25: 149 are needed" in str(refused.value)
 
 
 def test_a_cross_validated_threshold_has_no_certificate_and_the_recall_of_its_folds() -> None:
     X, y = cancer()
-    model = RankRegClassifier(target_tpr=0.9, threshold="cross-validated", folds=3, **QUICK).fit(X, y)
+    model = RankRegClassifier(tpr=0.9, calibration=3, **QUICK).fit(X, y)
     plain = RankRegClassifier(**QUICK).fit(X, y)
     assert model.certificate_ is None
     assert model.threshold_ != 0
@@ -87,7 +87,7 @@ def test_a_cross_validated_threshold_comes_from_networks_that_have_not_seen_the_
 
     monkeypatch.setattr(fitting.Fit, "scores", by_place)
     settings = QUICK | {"epochs": 1}
-    model = RankRegClassifier(target_tpr=0.9, threshold="cross-validated", folds=4, **settings).fit(X, y)
+    model = RankRegClassifier(tpr=0.9, calibration=4, **settings).fit(X, y)
     assert set.union(*seen) == set(range(len(y)))
     assert sum(map(len, seen)) == len(y)
     assert model.threshold_ == pytest.approx(threshold_at_tpr(y, X[:, 0], 0.9), rel=2e-5)
@@ -109,7 +109,7 @@ def test_on_mammography_at_least_the_promised_share_is_caught() -> None:
     X, y = table.iloc[:, :-1].to_numpy(), (table.iloc[:, -1] == "'1'").to_numpy()
     assert y.sum() == 260
     train, test, y_train, y_test = train_test_split(X, y, test_size=0.4, stratify=y, random_state=0)
-    model = RankRegClassifier(target_tpr=0.85, calibration_size=0.4, epochs=10, random_state=0).fit(train, y_train)
+    model = RankRegClassifier(tpr=0.85, calibration=0.4, epochs=10, random_state=0).fit(train, y_train)
     promised = model.certificate_
     assert promised is not None
     alarms, positives, negatives = model.predict(test), y_test.sum(), (~y_test).sum()

@@ -22,7 +22,7 @@ def test_what_is_loaded_predicts_as_what_was_saved_and_can_be_fitted_again(tmp_p
     X, y = cancer()
     table = pd.DataFrame(X, columns=[f"feature {k}" for k in range(30)])
     words = np.where(y == 1, "bad", "good")
-    model = RankRegClassifier(target_tpr=target, pos_label="bad", method="alm", **QUICK).fit(table, words)
+    model = RankRegClassifier(tpr=target, pos_label="bad", method="alm", **QUICK).fit(table, words)
     loaded = RankRegClassifier.load(model.save(tmp_path / "bundle"))
     np.testing.assert_array_equal(loaded.criticality(table), model.criticality(table))
     np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
@@ -51,7 +51,7 @@ def test_labels_keep_their_type(tmp_path: Path, labels: Any) -> None:
 
 def test_the_command_line_scores_a_saved_classifier(tmp_path: Path) -> None:
     X, y = cancer()
-    model = RankRegClassifier(target_tpr=0.8, **QUICK).fit(X, y)
+    model = RankRegClassifier(tpr=0.8, **QUICK).fit(X, y)
     model.save(tmp_path / "bundle")
     pd.DataFrame(X, columns=[f"x{k}" for k in range(30)]).to_csv(tmp_path / "new.csv", index=False)
     predict(load_bundle(tmp_path / "bundle"), tmp_path / "new.csv", tmp_path / "scores.csv")
@@ -73,7 +73,7 @@ def test_images_come_back_too(tmp_path: Path) -> None:
 def test_the_usual_and_the_cross_validated_threshold_are_saved_as_uncertified(tmp_path: Path) -> None:
     X, y = cancer()
     settings = QUICK | {"epochs": 1}
-    each: list[dict[str, Any]] = [{}, {"target_tpr": 0.9, "threshold": "cross-validated", "folds": 2}]
+    each: list[dict[str, Any]] = [{}, {"tpr": 0.9, "calibration": 2}]
     for asked in each:
         model = RankRegClassifier(**settings, **asked).fit(X, y)
         said = load_bundle(model.save(tmp_path / "bundle")).card.threshold

@@ -21,12 +21,12 @@ NOT_WHERE_A_RECALL_IS_PROMISED = {
     "check_classifiers_classes": "a promise about a class must name it: pos_label is required for strings",
     "check_classifiers_train": "predicts at the certified threshold, not where decision_function crosses 0",
 }
-QUICK = RankRegClassifier(epochs=6, hidden=(16,), learning_rate=0.02)
-CERTIFIED = RankRegClassifier(epochs=2, hidden=(8,), target_tpr=0.5, confidence=0.5)
+QUICK = RankRegClassifier(epochs=6, network__hidden=(16,), learning_rate=0.02)
+CERTIFIED = RankRegClassifier(epochs=2, network__hidden=(8,), tpr=0.5, confidence=0.5)
 
 
 def not_as_checked(model: Any) -> dict[str, str]:
-    return NOT_AS_CHECKED | (NOT_WHERE_A_RECALL_IS_PROMISED if model.target_tpr is not None else {})
+    return NOT_AS_CHECKED | (NOT_WHERE_A_RECALL_IS_PROMISED if model.tpr is not None else {})
 
 
 @parametrize_with_checks([QUICK, CERTIFIED], expected_failed_checks=not_as_checked)  # type: ignore[untyped-decorator]

@@ -126,7 +126,7 @@ CLASSIFIERS: dict[str, Fit] = {
         FirstColumn(), tpr=one.tpr, calibration_size=0.7, random_state=seed
     ).fit(X, y, groups=units),
     "RankRegClassifier": lambda one, seed, X, y, units: RankRegClassifier(
-        target_tpr=one.tpr, calibration_size=0.7, random_state=seed
+        tpr=one.tpr, calibration=0.7, random_state=seed
     ).fit(X, y, groups=units),
 }
 
@@ -157,7 +157,7 @@ def test_copies_that_nobody_named_are_found_by_the_network_s_classifier(monkeypa
     setting, missed, blind = SETTINGS["copied 5 times"], 0, 0
     for seed, (values, labels, _) in enumerate(draws(setting, 3)):
         X = values[:, None]
-        settings: dict[str, Any] = {"target_tpr": 0.95, "calibration_size": 0.7, "random_state": seed}
+        settings: dict[str, Any] = {"tpr": 0.95, "calibration": 0.7, "random_state": seed}
         found = RankRegClassifier(**settings).fit(X, labels)
         assert found.certificate_ is not None
         assert found.certificate_.units == 0.7 * setting.units
