@@ -40,8 +40,8 @@ from rankreg.estimators import RankRegClassifier
 from rankreg.labels import LabelRule
 from rankreg.models import build_model
 from rankreg.operating import certify
-from rankreg.report.examples import header, images_in, rows_of
-from rankreg.report.text import saved_point
+from rankreg.report.sample_files import images_in, rows_of
+from rankreg.score_files import column_names, saved_point
 from rankreg.scores import Scores
 from rankreg.train import TrainConfig
 from rankreg.train.folder import read_state, write_state
@@ -136,7 +136,7 @@ def readers(home: Path) -> dict[str, Reader]:
             path = folder / name
             rows = score_files.read_scores(path, score_files.ScoreColumns("s", "y", id="id", group="g", time="t"))
             certify(rows.labelled(), rows.scores, tpr=0.7, confidence=0.8)
-            return header(path), rows_of(path, [3, 1], ["g", "t"])
+            return column_names(path), rows_of(path, [3, 1], ["g", "t"])
 
         return read
 

@@ -26,9 +26,8 @@ from rankreg.datasets import cifar_files, load
 from rankreg.datasets.cifar_files import read_cifar, read_pickle
 from rankreg.datasets.images import image_folder, read_image
 from rankreg.models import MLPShape, ResNetShape, build_model
-from rankreg.report.text import saved_point
 from rankreg.safe_files import check_regular, read_arrays, read_json
-from rankreg.score_files import ScoreColumns, read_scores
+from rankreg.score_files import ScoreColumns, read_scores, saved_point
 from rankreg.table_files import read_table
 from rankreg.train import TrainConfig
 from tests.bundle.test_storage import contents

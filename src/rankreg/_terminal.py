@@ -3,7 +3,8 @@
 import codecs
 import io
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -61,6 +62,51 @@ def progress_bar(*, in_bytes: bool = False) -> Progress:
         transient=True,
         disable=not console.is_terminal,
     )
+
+
+@contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """A spinner on a terminal, nothing elsewhere."""
+    console = Terminal(stderr=True)
+    if console.is_terminal:
+        with console.status(text):
+            yield
+    else:
+        yield
+
+
+def show_lines(lines: Iterable[tuple[str, str]], *, err: bool = False) -> None:
+    """Print headings with a sentence beside each; err: to the standard error."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for heading, sentence in lines:
+        grid.add_row(Text(heading), Text(sentence))
+    if grid.row_count:
+        Terminal(stderr=err, highlight=False).print(grid)
+
+
+def show_table(rows: Sequence[tuple[str, ...]]) -> None:
+    """Print a table whose first row is the header; where it is too wide, a block of lines per row."""
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
+    console, header = Terminal(highlight=False), rows[0]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    if sum(widths) + len(widths) > console.width:  # a cropped table would lose numbers
+        for row in rows[1:]:
+            show_lines([*zip(header, row, strict=True), ("", "")])
+        return
+    grid = Table(box=None, pad_edge=False)
+    for heading, width in zip(header, widths, strict=True):
+        grid.add_column(Text(heading), min_width=width)
+    for row in rows[1:]:
+        grid.add_row(*map(Text, row))
+    console.print(grid, "")
 
 
 def spell_what_cannot_be_encoded() -> None:

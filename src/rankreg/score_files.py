@@ -1,18 +1,22 @@
-"""Score files in, arrays out: any column names, labels mapped only as told, only the needed columns read."""
+"""Score files (CSV or Parquet, any column names) as arrays, and the operating point that is deployed.
+
+Labels are mapped only as told. Only the named columns are read.
+"""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg.labels import LabelRule, Reading, read_labels
-from rankreg.scores import Scores
+from rankreg.operating import Per
+from rankreg.safe_files import read_json
 from rankreg.table_files import (
     is_parquet,
     opened,
@@ -23,31 +27,36 @@ from rankreg.table_files import (
     row_words,
 )
 
+__all__ = ["ScoreColumns", "ScoreTable", "read_scores"]
+
 # A threshold must equal the score it was taken from; since 3.1 pandas reads every digit by default.
 EXACT: dict[str, Any] = (
     {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 )
-MISSING = [
-    "",
-    "NA",
-    "N/A",
-    "NaN",
-    "nan",
-    "null",
-    "NULL",
-    "None",
-    "#N/A",
-]  # in a score column; a label may be "None"
-
-
-NameRow = Callable[[int], str]
+MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A"]  # as a score; a label may be "None"
 SEPARATORS = (",", ";", "\t", "|")
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(e[-+]?\d+)?\s*", re.IGNORECASE)
+NameRow = Callable[[int], str]
+PROMISES: dict[str, Per] = {"row": "row", "unit": "unit"}
 
 
 @dataclass(frozen=True)
 class ScoreColumns:
-    """Which columns of a file hold what, and what the label values mean."""
+    """Which columns of a score file hold what.
+
+    Args:
+        score: the scores, higher = more critical.
+        label: the labels; None if every row is a positive.
+        labels: which label values are positive and negative. The default takes 0/1 and true/false.
+        id: names of the samples, default none.
+        group: groups that must each have the recall, default none.
+        time: numbers or ISO 8601 dates to sort the rows by. By default the rows stay as they are.
+        unit: independent units such as patients, default every row.
+        separator: one character or "tab", for CSV files. Default ",".
+
+    >>> ScoreColumns("s", "y", LabelRule(positive="melanoma"), unit="patient").wanted()
+    ['s', 'y', 'patient']
+    """
 
     score: str
     label: str | None = None
@@ -68,7 +77,7 @@ class ScoreColumns:
 
     @property
     def delimiter(self) -> str:
-        """The separator as it stands in the file; "tab" is easier to type than one."""
+        """The separator as it stands in the file."""
         return "\t" if self.separator in ("tab", "\\t") else self.separator
 
     def wanted(self) -> list[str]:
@@ -79,7 +88,17 @@ class ScoreColumns:
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
-    """The columns of a score file as arrays, one entry per row."""
+    """The columns of a score file as arrays with one entry per row.
+
+    Args:
+        scores: finite, higher = more critical.
+        labels: 1 for the critical class, 0 otherwise; None if no column was named.
+        ids: names of the samples, as text.
+        groups: for each row an index into `group_names`.
+        group_names: the groups.
+        reading: how the labels were read.
+        units: for each row the number of its unit.
+    """
 
     scores: NDArray[np.floating]
     labels: NDArray[np.int64] | None = None
@@ -90,55 +109,118 @@ class ScoreTable:
     units: NDArray[np.integer] | None = None
 
     def labelled(self) -> NDArray[np.int64]:
-        """The labels, which must have been read."""
+        """The labels. Raises a ValueError if none were read."""
         if self.labels is None:
             raise ValueError("the file was read without labels: name the label column")
         return self.labels
 
-    def identified(self) -> Scores:
-        """As `Scores`, to be matched by id; rows without ids are matched by their position."""
-        ids = np.arange(len(self.scores)) if self.ids is None else self.ids
-        return Scores(ids, self.labelled(), self.scores)
-
 
 def read_scores(path: Path, columns: ScoreColumns) -> ScoreTable:
-    """Read a CSV file (also compressed) or a Parquet file."""
+    """Read a CSV file, also compressed, or a Parquet file.
+
+    Args:
+        path: the file.
+        columns: which columns hold what.
+
+    Returns:
+        The rows, sorted by time if a column of times was named.
+
+    Raises:
+        ValueError: a column is missing, a row has no usable score or label, or the file is damaged. The
+            message names the first such row.
+
+    >>> _ = Path("scores.csv").write_text("y,s\\n1,2.5\\n0,-1\\n")
+    >>> table = read_scores(Path("scores.csv"), ScoreColumns("s", "y"))
+    >>> table.labels.tolist(), table.scores.tolist()
+    ([1, 0], [2.5, -1.0])
+    """
     table, name_row = _read_parquet(path, columns) if is_parquet(path) else _read_csv(path, columns)
     if not len(table):
         raise ValueError(f"{path} has a header but no rows")
-    scores = _numbers(table[columns.score], path, name_row)
-    labels, reading = None, None
+    scores = _finite_scores(table[columns.score], path, name_row)
+    labels = reading = None
     if columns.label is not None:
         where = f"{path}: column {columns.label!r}"
         labels, reading = read_labels(table[columns.label], columns.labels, where, name_row=name_row)
-    ids = None
+    for name in (columns.id, columns.group, columns.unit, columns.time):
+        if name is not None:
+            _refuse_missing(table[name], path, name_row)
+    order = slice(None) if columns.time is None else _order(table[columns.time], path)
+    group_names: tuple[str, ...] = ()
+    ids = groups = units = None
     if columns.id is not None:
-        _refuse_missing(table[columns.id], path, columns.id, name_row)
-        ids = table[columns.id].astype(str).to_numpy(dtype=object)
-    order = np.arange(len(table)) if columns.time is None else _order(table[columns.time], path, name_row)
-    scores, labels, ids = (
-        scores[order],
-        None if labels is None else labels[order],
-        None if ids is None else ids[order],
-    )
-    groups, group_names = (None, ()) if columns.group is None else _named(table[columns.group], path, name_row)
-    units = None if columns.unit is None else _named(table[columns.unit], path, name_row)[0]
-    return ScoreTable(
-        scores,
-        labels,
-        ids,
-        None if groups is None else groups[order],
-        group_names,
-        reading,
-        None if units is None else units[order],
-    )
+        ids = table[columns.id].astype(str).to_numpy(dtype=object)[order]
+    if columns.group is not None:
+        values = table[columns.group].astype(str).astype("category")
+        groups, group_names = values.cat.codes.to_numpy()[order], tuple(values.cat.categories)
+    if columns.unit is not None:
+        units = table[columns.unit].astype(str).astype("category").cat.codes.to_numpy()[order]
+    ordered = None if labels is None else labels[order]
+    return ScoreTable(scores[order], ordered, ids, groups, group_names, reading, units)
 
 
-def _named(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> tuple[NDArray[np.integer], tuple[str, ...]]:
-    """A number for each row's value, and the values as text."""
-    _refuse_missing(column, path, str(column.name), name_row)
-    values = column.astype(str).astype("category")
-    return values.cat.codes.to_numpy(), tuple(values.cat.categories)
+class DeployedPoint(NamedTuple):
+    """A threshold in use and what it promised."""
+
+    threshold: float
+    tpr: float
+    confidence: float
+    per: Per
+
+
+def deployed_point(
+    threshold: float | None,
+    point: Path | None,
+    *,
+    tpr: float | None = None,
+    confidence: float | None = None,
+    per: Per | None = None,
+    unit: str | None = None,
+) -> DeployedPoint:
+    """The threshold, or the point that `certify --json` wrote; what is given beside it overrides it."""
+    if (threshold is None) == (point is None):
+        raise ValueError("say which threshold is deployed: give either --threshold or --point")
+    saved = DeployedPoint(threshold or 0.0, 0.95, 0.95, "row") if point is None else saved_point(point)
+    check_units(per or saved.per, unit)
+    given: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
+    return saved._replace(**{name: value for name, value in given.items() if value is not None})
+
+
+def saved_point(path: Path) -> DeployedPoint:
+    """The operating point in a file that `certify --json` wrote."""
+    advice = ": it is not an operating point; write one with `rankreg certify … --json`"
+    content = read_json(path, advice)
+    if isinstance(content, dict) and "points" in content:
+        raise ValueError(f"{path} holds several operating points: pass --threshold and --tpr of the one in use")
+    try:
+        per = PROMISES[content.get("per", "row")]  # points once had no such field
+        return DeployedPoint(float(content["threshold"]), float(content["tpr"]), float(content["confidence"]), per)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} lacks a threshold, a TPR or a confidence{advice}") from error
+
+
+def check_units(per: str, unit: str | None) -> None:
+    """A guarantee for units needs the column that names them."""
+    if per == "unit" and unit is None:
+        raise ValueError("a guarantee for units needs their column: add --unit, e.g. --unit patient")
+
+
+def column_names(path: Path, delimiter: str = ",") -> list[str]:
+    """The names of a file's columns."""
+    if is_parquet(path):
+        return parquet_names(path)
+    with readable_csv(path):
+        return [str(name) for name in pd.read_csv(path, sep=delimiter, nrows=0, dtype=str).columns]
+
+
+def check_columns(path: Path, wanted: list[str], header: list[str]) -> None:
+    """Every wanted column is there, and each name once; otherwise a ValueError suggests the nearest name."""
+    refuse_same_names(header, str(path))
+    for name in wanted:
+        if name not in header:
+            near = get_close_matches(name, header, n=1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise ValueError(f"{path} has no column {name!r}: {hint}it has {', '.join(map(repr, header[:20]))}")
 
 
 def _read_csv(path: Path, columns: ScoreColumns) -> tuple[pd.DataFrame, NameRow]:
@@ -146,7 +228,7 @@ def _read_csv(path: Path, columns: ScoreColumns) -> tuple[pd.DataFrame, NameRow]
         if not records.names:
             raise ValueError(f"{path} is not a table in CSV: it is empty")
         _check_separator(path, columns, records.names)
-        _check_columns(path, columns, records.names)
+        check_columns(path, columns.wanted(), records.names)
         as_text = {name: str for name in (columns.id, columns.group, columns.unit) if name is not None}
         missing = {name: [""] for name in columns.wanted()} | {columns.score: MISSING}
         table: pd.DataFrame = pd.read_csv(
@@ -175,29 +257,19 @@ def _check_separator(path: Path, columns: ScoreColumns, names: list[str]) -> Non
 
 
 def _read_parquet(path: Path, columns: ScoreColumns) -> tuple[pd.DataFrame, NameRow]:
-    _check_columns(path, columns, parquet_names(path))
+    check_columns(path, columns.wanted(), parquet_names(path))
     return parquet_columns(path, columns.wanted()), row_words
 
 
-def _check_columns(path: Path, columns: ScoreColumns, header: list[str]) -> None:
-    refuse_same_names(header, str(path))
-    for name in columns.wanted():
-        if name not in header:
-            near = get_close_matches(name, header, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ValueError(f"{path} has no column {name!r}: {hint}it has {', '.join(map(repr, header[:20]))}")
-
-
-def _refuse_missing(column: "pd.Series[Any]", path: Path, name: str, name_row: NameRow = row_words) -> None:
+def _refuse_missing(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> None:
     empty = np.flatnonzero(column.isna().to_numpy())
     if len(empty):
         first = name_row(int(empty[0]))
-        raise ValueError(f"{path}: column {name!r} is empty in {len(empty):,} rows, first in {first}")
+        raise ValueError(f"{path}: column {str(column.name)!r} is empty in {len(empty):,} rows, first in {first}")
 
 
-def _order(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[np.integer]:
-    """Rows by time: numbers, or dates as ISO 8601 writes them; 1/2/2025 is refused, since it may be either."""
-    _refuse_missing(column, path, str(column.name), name_row)
+def _order(column: "pd.Series[Any]", path: Path) -> NDArray[np.integer]:
+    """Rows by time: numbers, or dates as ISO 8601 writes them. 1/2/2025 is refused, since it may mean two dates."""
     if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_datetime64_any_dtype(column)):
         try:
             column = pd.to_datetime(column, format="ISO8601", utc=True)
@@ -209,24 +281,22 @@ def _order(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[n
     return np.argsort(column.to_numpy(), kind="stable")
 
 
-def _numbers(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[np.floating]:
+def _finite_scores(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[np.floating]:
     """Scores as finite floats; text, gaps and infinities are refused with their row."""
+    where = f"{path}: column {str(column.name)!r}"
     if column.dtype == bool or not pd.api.types.is_numeric_dtype(column):
         parsed = pd.to_numeric(column, errors="coerce")
         bad = np.flatnonzero((parsed.isna() & column.notna()).to_numpy()) if column.dtype != bool else np.array([0])
         if len(bad):
-            comma = DECIMAL_COMMA.fullmatch(str(column.iloc[bad[0]]))
-            raise ValueError(
-                f"{path}: column {str(column.name)!r} holds {column.iloc[bad[0]]!r} in {name_row(int(bad[0]))}:"
-                f" scores are numbers{' with a decimal point: write 0.5, not 0,5' if comma else ''}"
-            )
+            value = column.iloc[bad[0]]
+            comma = " with a decimal point: write 0.5, not 0,5" if DECIMAL_COMMA.fullmatch(str(value)) else ""
+            raise ValueError(f"{where} holds {value!r} in {name_row(int(bad[0]))}: scores are numbers{comma}")
         column = parsed
     values = column.to_numpy(dtype=np.float32 if column.dtype == np.float32 else np.float64)
-    for bad, what in ((np.isnan(values), "no score (NaN)"), (np.isinf(values), "an infinite score")):
-        if bad.any():
-            first, count = name_row(int(np.flatnonzero(bad)[0])), np.count_nonzero(bad)
+    for wrong, what in ((np.isnan(values), "no score (NaN)"), (np.isinf(values), "an infinite score")):
+        if wrong.any():
+            first, count = name_row(int(np.flatnonzero(wrong)[0])), np.count_nonzero(wrong)
             raise ValueError(
-                f"{path}: column {str(column.name)!r} has {what} in {count:,} rows, first in {first}:"
-                " drop or repair those samples"
+                f"{where} has {what} in {count:,} rows, first in {first}: drop or repair those samples"
             )
     return values

@@ -1,6 +1,7 @@
 """What the desk's commands say: every number, how the labels were read, and no more than is known."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -8,8 +9,8 @@ import pytest
 
 from rankreg.bundle import Threshold
 from rankreg.fit.summary import _price
+from rankreg.notation import number, share
 from rankreg.operating import certify
-from rankreg.report.text import number, share
 from tests.cli.test_operating_commands import COLUMNS, write
 from tests.conftest import Run
 
@@ -49,26 +50,30 @@ def test_compare_warns_of_too_few_positives_and_never_says_that_p_is_zero(run: R
     generator, labels = np.random.default_rng(3), np.repeat([1, 0], [40, 4000])
     good, bad = labels + 1e-3 * generator.random(4040), generator.random(4040) - labels
     pd.DataFrame({"y": labels, "good": good, "bad": bad}).to_csv("both.csv", index=False)
-    arguments = ("compare", "both.csv", "both.csv", "--label", "y", "--score", "good", "--score-b", "bad")
+    columns = ("--label", "y", "--score", "good", "--score-b", "bad")
+    arguments = ("compare", "both.csv", "both.csv", *columns, "--tpr", "0.98")
     _, out, _ = run(*arguments)
-    assert "40 positives leave room for less than one miss at 98 % TPR" in " ".join(out.split())
+    warning = json.loads(run(*arguments, "--json")[1])["warning"]
+    assert ("40 positives" in warning, "98 %" in warning) == (True, True)
+    assert warning in " ".join(out.split())
     assert "p < 1e-300" in out
 
 
 def test_targets_hold_together_and_each_bound_says_how_sure_it_is(run: Run, table: pd.DataFrame) -> None:
     _, out, _ = run("certify", "scores.csv", *COLUMNS, "--tpr", "0.9", "--tpr", "0.98")
-    assert "both recalls hold together, 95 % sure" in out
-    assert out.count("(97.46 % sure)") == 2  # √0.95, rounded down
-    assert out.count("(92.46 % sure)") == 4
+    assert re.match(r"Targets +both .+ 95 %", out)
+    assert out.count("(97.46 % confidence)") == 2  # √0.95, rounded down
+    assert out.count("(92.46 % confidence)") == 4
 
 
 def test_no_price_is_named_where_there_is_none(run: Run) -> None:
     rows = "1,1\n" * 390 + "1,0.5\n" * 2 + "0,0\n" * 300 + "0,1\n" * 9
-    _, out, _ = run("certify", write("y,s\n" + rows), "--label", "y", "--score", "s")
-    assert "no price: the usual threshold is the same one" in " ".join(out.split())
+    asked = ("--label", "y", "--score", "s", "--tpr", "0.98")
+    _, out, _ = run("certify", write("y,s\n" + rows), *asked)
+    assert re.search(r"^Guarantee +free", out, re.MULTILINE)
     rows = "1,1\n" * 390 + "1,0.5\n" * 7 + "0,0\n" * 300 + "0,0.7\n" * 9
-    _, out, _ = run("certify", write("y,s\n" + rows), "--label", "y", "--score", "s")
-    assert "the usual threshold 1.0, which falls short of 98 % with a chance of at most" in " ".join(out.split())
+    _, out, _ = run("certify", write("y,s\n" + rows), *asked)
+    assert re.search(r"usual threshold 1\.0, .+ 98 % with a chance of at most", " ".join(out.split()))
 
 
 def test_a_fit_names_no_price_either_where_there_is_none() -> None:
@@ -88,6 +93,6 @@ def test_a_fit_names_no_price_either_where_there_is_none() -> None:
 
 def test_monitor_says_that_without_labels_every_row_counts(run: Run, table: pd.DataFrame) -> None:
     arguments = ("monitor", "scores.csv", "--score", "model output", "--threshold", "1.0")
-    assert "every row is taken as a confirmed positive" in run(*arguments)[1]
+    assert "--label" in run(*arguments)[1]
     found = json.loads(run(*arguments, "--json")[1])
-    assert (found["labels"]["read_as"], found["positives"]) == ("every row is taken as a confirmed positive", 2000)
+    assert ("every row" in found["labels"]["read_as"], found["positives"]) == (True, 2000)

@@ -13,7 +13,7 @@ from rankreg.bundle.card import digest, lowered
 from rankreg.datasets.images import image_folder
 from rankreg.fit import Source, load_source
 from rankreg.operating import UnitSizes, assumption, certified_rank, lower_bound, upper_bound
-from rankreg.report.cards import Card, cards
+from rankreg.report.text import Card, cards
 from rankreg.scores import Scores
 from tests.own_data import CommandLine, write_images, write_table
 

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from rankreg.operating import Per, certify
-from rankreg.report.examples import images_in
+from rankreg.report.sample_files import images_in
 from tests.conftest import Run
 
 COLUMNS = ("--label", "truth", "--out", "report.html")
@@ -83,7 +83,7 @@ def test_several_files_or_columns_are_several_models(run: Run, table: pd.DataFra
     page = Path("report.html").read_text(encoding="utf-8")
     assert "other is better than scores" in page
     status, _, error = run(*arguments)
-    assert (status, "their labels differ; give ids" in error) == (2, True)
+    assert (status, "--id" in error) == (2, True)
     assert (
         run("scores.csv", *COLUMNS, "--score", "old one", "--score", "new one", "--name", "A", "--name", "B")[0]
         == 0
@@ -180,7 +180,7 @@ def test_bad_files_are_a_message_and_status_two(run: Run, name: str) -> None:
     ("arguments", "message"),
     [
         (("absent.csv",), "absent.csv"),
-        (("scores.csv", "--tpr", "98"), "write 0.98 for 98 %"),
+        (("scores.csv", "--tpr", "98"), "tpr must lie"),
         (("scores.csv", "--per-day", "0"), "per_day must be"),
         (("scores.csv", "--show", "colour"), "no column 'colour'"),
         (("scores.csv", "--name", "a", "--name", "b"), "1 models but 2 names"),
@@ -229,7 +229,7 @@ def test_the_promise_over_units_and_its_threshold(run: Run, table: pd.DataFrame,
     assert run(*arguments)[0] == 0
     page = " ".join(Path("report.html").read_text(encoding="utf-8").split())
     point = certify(table["truth"], table["old one"], tpr=0.8, units=np.arange(1000) // 3, per=per)
-    assert f"score ≥ {point.threshold!r}" in page
+    assert repr(point.threshold) in page
     assert f"the {point.units} units are independent of each other" in page
     status, _, error = run("patients.csv", *COLUMNS, "--score", "old one", "--per", "unit")
-    assert (status, "name their column with --unit" in error) == (2, True)
+    assert (status, "--unit" in error) == (2, True)

@@ -3,158 +3,25 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.metrics import Floats, Roc, auc, empirical_thresholds, roc
-from rankreg.operating import Interval, auc_interval, percent
-from rankreg.operating.guarantees import certified_ranks
-from rankreg.operating.intervals import divided_risks
+from rankreg.metrics import Floats, Roc, auc, roc
+from rankreg.notation import percent
+from rankreg.operating import Interval, auc_interval, fpr_at_tpr_interval
 from rankreg.report.scored_model import Model
-from rankreg.report.sliders import bounds
 
 Reals = NDArray[np.float64]
-GRID: Reals = np.unique(np.concatenate([np.linspace(0.01, 0.9, 90), np.linspace(0.9, 0.9995, 200)]))
+Ticks = tuple[tuple[float, str], ...]  # numbers with their labels
+GRID: list[float] = np.unique(np.concatenate([np.linspace(0.01, 0.9, 90), np.linspace(0.9, 0.9995, 200)])).tolist()
 LISTED = (0.80, 0.90, 0.95, 0.98, 0.99)
-
-
-@dataclass(frozen=True, eq=False)
-class Band:
-    """For each TPR the FPR in the sample, and bounds for that of the population."""
-
-    tprs: Reals
-    fpr: Reals
-    low: Reals
-    high: Reals
-
-
-def curve(model: Model) -> Roc:
-    """Every point of the model's ROC curve; charts thin it to what the eye can tell apart."""
-    return roc(model.labels, model.scores)
-
-
-def band(model: Model, tprs: Sequence[float] | Reals, confidence: float) -> Band:
-    """`operating.fpr_at_tpr_interval` at many TPRs, each interval by itself, for one sort of the scores."""
-    ordered, negatives = model.positives, model.negatives
-    n, m = len(ordered), len(negatives)
-    of_positives, of_negatives = model.sample.positive_trials, model.sample.negative_trials
-    quantile_risk, count_risk = divided_risks(of_positives, of_negatives, confidence)
-    levels = np.asarray(tprs, dtype=np.float64)
-    lowest = certified_ranks(of_positives, levels, [1 - quantile_risk])[:, 0]
-    highest = n + 1 - certified_ranks(of_positives, 1 - levels, [1 - quantile_risk])[:, 0]
-
-    def false(ranks: NDArray[np.int64]) -> NDArray[np.int64]:
-        thresholds = ordered[np.clip(ranks, 1, n) - 1]
-        return m - np.searchsorted(negatives, thresholds, side="left").astype(np.int64)
-
-    high = np.where(lowest >= 1, bounds(false(lowest), of_negatives, 1 - count_risk)[1], 1.0)
-    low = np.where(highest <= n, bounds(false(highest), of_negatives, 1 - count_risk)[0], 0.0)
-    estimate = m - np.searchsorted(negatives, empirical_thresholds(ordered, levels), side="left")
-    return Band(levels, estimate / m, low, high)
-
-
-def area(model: Model, confidence: float) -> Interval:
-    """The AUC with its interval; with a single sample of a class nothing is known of its spread."""
-    if min(len(model.positives), len(model.negatives)) < 2:
-        return Interval(auc(model.labels, model.scores), 0.0, 1.0, confidence)
-    return auc_interval(model.labels, model.scores, confidence=confidence, units=model.units)
-
-
-def listed(model: Model, targets: Sequence[float], confidence: float) -> list[Interval]:
-    """The FPR at the TPRs of the table, with intervals."""
-    found = band(model, listed_tprs(targets), confidence)
-    rows = zip(found.fpr.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
-    return [Interval(fpr, low, high, confidence) for fpr, low, high in rows]
-
-
-def listed_tprs(targets: Sequence[float]) -> list[float]:
-    """The TPRs of the table: usual ones and the targets."""
-    return sorted({*LISTED, *targets})
-
-
+ACROSS, UP = (56.0, 408.0), (312.0, 12.0)  # where the axes of a ROC begin and end
+SMALLEST = 0.25  # in units of the drawing: points closer together are drawn as one
+POSITIVE_BASE, NEGATIVE_BASE, BAR = 98.0, 206.0, 78.0  # of a histogram
 BINS = 60
 TAIL = 0.005  # of either class, which the outermost bins gather
-
-
-@dataclass(frozen=True, eq=False)
-class Distribution:
-    """Shares per bin of either class; bins are equally wide between low and high on the scale.
-
-    lowest_positive, highest_negative: where on the scale the bars of positives begin and those of negatives end.
-    """
-
-    scale: Literal["linear", "logit"]
-    low: float
-    high: float
-    positives: NDArray[np.float64]
-    negatives: NDArray[np.float64]
-    lowest_positive: float
-    highest_negative: float
-
-
-def distribution(model: Model, threshold: float) -> Distribution:
-    """Shares per bin; on a scale of log-odds where scores are probabilities that crowd at 0 or 1.
-
-    The threshold is the edge of a bin, so that no bar holds both alarms and others.
-    """
-    scale: Literal["linear", "logit"] = "logit" if _crowded(model) else "linear"
-    positives, negatives = (_on(scale, scores) for scores in (model.positives, model.negatives))
-    ends = [np.quantile(scores[np.isfinite(scores)], [TAIL, 1 - TAIL]) for scores in (positives, negatives)
-            if np.isfinite(scores).any()]  # fmt: skip
-    low, high = (min(end[0] for end in ends), max(end[1] for end in ends)) if ends else (0.0, 1.0)
-    if not low < high:
-        low, high = low - 0.5, high + 0.5
-    margin = 0.02 * (high - low)
-    edges = _edges(float(low - margin), float(high + margin), float(_on(scale, np.array([threshold]))[0]))
-    return Distribution(
-        scale,
-        float(edges[0]),
-        float(edges[-1]),
-        _shares(positives, edges),
-        _shares(negatives, edges),
-        float(positives[0]),
-        float(negatives[-1]),
-    )
-
-
-def _edges(low: float, high: float, threshold: float) -> NDArray[np.float64]:
-    """Equally wide bins, moved by one at most so that the threshold is an edge, to the last bit."""
-    width = (high - low) / BINS
-    if not low < threshold < high:
-        return np.linspace(low, high, BINS + 1)
-    start = low - (width - (threshold - low) % width)
-    edges: NDArray[np.float64] = start + width * np.arange(BINS + 1.0)
-    edges[np.argmin(np.abs(edges - threshold))] = threshold
-    return edges
-
-
-def _crowded(model: Model) -> bool:
-    """Probabilities of which most lie within 5 % of an end."""
-    ordered = model.negatives
-    if min(ordered[0], model.positives[0]) < 0 or max(ordered[-1], model.positives[-1]) > 1:
-        return False
-    inner = np.searchsorted(ordered, 0.95, side="right") - np.searchsorted(ordered, 0.05, side="left")
-    return bool(inner < 0.5 * len(ordered))
-
-
-def _on(scale: str, scores: Floats) -> NDArray[np.float64]:
-    values = scores.astype(np.float64)
-    if scale == "linear":
-        return values
-    with np.errstate(divide="ignore"):
-        return np.log(values) - np.log1p(-values)
-
-
-def _shares(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    inside = np.clip(values, edges[0], np.nextafter(edges[-1], edges[0]))
-    return np.histogram(inside, bins=edges)[0] / len(values)
-
-
-Ticks = tuple[tuple[float, str], ...]  # numbers with their labels
-ACROSS, UP = (56.0, 408.0), (312.0, 12.0)  # where the axes of a ROC begin and end
-SMALLEST = 0.25  # in units of the drawing: what lies closer together is one point
 
 
 @dataclass(frozen=True)
@@ -205,6 +72,37 @@ def roc_frames(lowest_target: float, farthest_fpr: float) -> tuple[Frame, Frame]
     return whole, enlarged
 
 
+def roc_charts(
+    models: Sequence[Model], *, tprs: Sequence[float], confidence: float, farthest_fpr: float
+) -> dict[str, Any]:
+    """Both frames, with a curve and a band for each model."""
+    frames = roc_frames(min(tprs), farthest_fpr)
+    curves = [roc(model.labels, model.scores) for model in models]
+    bands = [fpr_intervals(model, GRID, confidence) for model in models]
+    return {
+        "frames": frames,
+        "curves": [[roc_path(curve, frame) for curve in curves] for frame in frames],
+        "bands": [[band_path(band, frame) for band in bands] for frame in frames],
+    }
+
+
+def fpr_intervals(model: Model, tprs: Sequence[float], confidence: float) -> list[Interval]:
+    """The FPR at each TPR, each interval by itself."""
+    return fpr_at_tpr_interval(model.labels, model.scores, tpr=tprs, confidence=confidence, units=model.units)
+
+
+def listed_tprs(targets: Sequence[float]) -> list[float]:
+    """The TPRs of the table: usual ones and the targets."""
+    return sorted({*LISTED, *targets})
+
+
+def area(model: Model, confidence: float) -> Interval:
+    """The AUC with its interval, which is all of [0, 1] for a class with a single sample."""
+    if min(len(model.positives), len(model.negatives)) < 2:
+        return Interval(auc(model.labels, model.scores), 0.0, 1.0, confidence)
+    return auc_interval(model.labels, model.scores, confidence=confidence, units=model.units)
+
+
 def roc_path(points: Roc, frame: Frame) -> str:
     """The curve inside the frame, thinned to what can be seen."""
     first = max(0, int(np.searchsorted(points.tpr, frame.y.low, side="left")) - 1)
@@ -213,17 +111,18 @@ def roc_path(points: Roc, frame: Frame) -> str:
     return _path(*_thin(x, y)) if len(x) else ""
 
 
-def band_path(found: Band, frame: Frame) -> str:
-    """The band as an outline, along the upper bounds and back along the lower ones."""
-    keep = found.tprs >= frame.y.low - 0.02
-    y = frame.y.at(found.tprs[keep])
-    right, left = (frame.x.at(np.minimum(side[keep], 2 * frame.x.high)) for side in (found.high, found.low))
+def band_path(band: Sequence[Interval], frame: Frame) -> str:
+    """The band over GRID as an outline, along the upper bounds and back along the lower ones."""
+    tprs, low, high = np.array([(tpr, one.low, one.high) for tpr, one in zip(GRID, band, strict=True)]).T
+    keep = tprs >= frame.y.low - 0.02
+    y = frame.y.at(tprs[keep])
+    right, left = (frame.x.at(np.minimum(side[keep], 2 * frame.x.high)) for side in (high, low))
     return _path(np.append(right, left[::-1]), np.append(y, y[::-1])) + "Z"
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Two rows of bars over one axis of scores: positives above, negatives below."""
+    """Two rows of bars over one axis of scores: positives above, negatives below. scale: "linear" or "logit"."""
 
     x: Axis
     scale: str
@@ -232,25 +131,68 @@ class Histogram:
 
     def start_of(self, threshold: str) -> float:
         """Where alarms begin."""
-        value = float(threshold)
-        if self.scale == "logit":
-            value = math.inf if value >= 1 else -math.inf if value <= 0 else math.log(value) - math.log1p(-value)
+        value = float(
+            _on(self.scale, np.clip([float(threshold)], *((0, 1) if self.scale == "logit" else (None, None))))[0]
+        )
         return round(float(np.clip(self.x.at(value), self.x.start, self.x.stop)), 2)
 
 
-POSITIVE_BASE, NEGATIVE_BASE, BAR = 98.0, 206.0, 78.0
+def histogram(model: Model, threshold: float) -> Histogram:
+    """Bars for each class, as high as its own highest bar; none is thinner than the eye can see.
 
-
-def histogram(found: Distribution) -> Histogram:
-    """Bars as paths; each class by its own highest bar, and no filled bin thinner than can be seen."""
-    ticks = _ticks(found.low, found.high, _plain) if found.scale == "linear" else _odds_ticks(found.low, found.high)
-    x = Axis(found.low, found.high, 12.0, 408.0, ticks)
+    Probabilities that crowd at 0 or 1 get a scale of log-odds. The threshold is the edge of a bin, so no bar holds
+    both alarms and other samples.
+    """
+    scale = "logit" if _crowded(model) else "linear"
+    positives, negatives = (_on(scale, scores) for scores in (model.positives, model.negatives))
+    finite = [scores[np.isfinite(scores)] for scores in (positives, negatives)]
+    ends = [np.quantile(scores, [TAIL, 1 - TAIL]) for scores in finite if len(scores)]
+    low, high = (min(end[0] for end in ends), max(end[1] for end in ends)) if ends else (0.0, 1.0)
+    if not low < high:
+        low, high = low - 0.5, high + 0.5
+    margin = 0.02 * (high - low)
+    edges = _edges(float(low - margin), float(high + margin), float(_on(scale, np.array([threshold]))[0]))
+    low, high = float(edges[0]), float(edges[-1])
+    x = Axis(low, high, 12.0, 408.0, _ticks(low, high, _plain) if scale == "linear" else _odds_ticks(low, high))
     return Histogram(
         x,
-        found.scale,
-        _bars(found.positives, x, POSITIVE_BASE, start=found.lowest_positive),
-        _bars(found.negatives, x, NEGATIVE_BASE, stop=found.highest_negative),
+        scale,
+        _bars(_shares(positives, edges), x, POSITIVE_BASE, start=float(positives[0])),
+        _bars(_shares(negatives, edges), x, NEGATIVE_BASE, stop=float(negatives[-1])),
     )
+
+
+def _edges(low: float, high: float, threshold: float) -> NDArray[np.float64]:
+    """Equally wide bins, moved by one at most so that the threshold is an edge, to the last bit."""
+    width = (high - low) / BINS
+    if not low < threshold < high:
+        return np.linspace(low, high, BINS + 1)
+    start = low - (width - (threshold - low) % width)
+    edges: NDArray[np.float64] = start + width * np.arange(BINS + 1.0)
+    edges[np.argmin(np.abs(edges - threshold))] = threshold
+    return edges
+
+
+def _crowded(model: Model) -> bool:
+    """Probabilities of which most lie within 5 % of an end."""
+    ordered = model.negatives
+    if min(ordered[0], model.positives[0]) < 0 or max(ordered[-1], model.positives[-1]) > 1:
+        return False
+    inner = np.searchsorted(ordered, 0.95, side="right") - np.searchsorted(ordered, 0.05, side="left")
+    return bool(inner < 0.5 * len(ordered))
+
+
+def _on(scale: str, scores: Floats) -> NDArray[np.float64]:
+    values = scores.astype(np.float64)
+    if scale == "linear":
+        return values
+    with np.errstate(divide="ignore"):
+        return np.log(values) - np.log1p(-values)
+
+
+def _shares(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    inside = np.clip(values, edges[0], np.nextafter(edges[-1], edges[0]))
+    return np.histogram(inside, bins=edges)[0] / len(values)
 
 
 def _bars(shares: Reals, x: Axis, base: float, start: float = -math.inf, stop: float = math.inf) -> str:

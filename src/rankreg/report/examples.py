@@ -2,20 +2,18 @@
 
 import base64
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from PIL import Image
 
-from rankreg.report.scored_model import Images, Model
-from rankreg.safe_files import NoRangeError, read_rgb
-from rankreg.table_files import is_parquet, parquet_columns, parquet_names, readable_csv
+from rankreg.report.scored_model import Model
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 THUMBNAIL = 160  # pixels along the longer side
 TINY = 64  # up to here every pixel is kept, and shown enlarged
@@ -77,7 +75,7 @@ def highest_negatives(model: Model, most: int) -> NDArray[np.int64]:
     return _lowest(-model.sample.scores, np.flatnonzero(~model.sample.positive), most)
 
 
-def picture(image: Image.Image | None) -> str | None:
+def picture(image: "Image.Image | None") -> str | None:
     """A small picture as a data URI; tiny ones keep every pixel."""
     if image is None:
         return None
@@ -105,73 +103,3 @@ def _cell(value: object) -> str:
         with suppress(ValueError):
             text = f"{float(text):.6g}"
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-
-
-CHUNK = 100_000
-ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".JPG", ".JPEG", ".PNG")
-
-
-def rows_of(
-    path: Path, places: Sequence[int], columns: Sequence[str], delimiter: str = ","
-) -> dict[str, list[str]]:
-    """The cells of some rows, as text, in the order asked for."""
-    names = list(dict.fromkeys(columns))
-    if not names:
-        return {}
-    if is_parquet(path):
-        table = parquet_columns(path, names).iloc[list(places)].astype(str)
-        return {name: table[name].tolist() for name in names}
-    wanted, parts = pd.Index(sorted(set(places))), []
-    chunks: dict[str, Any] = {"dtype": str, "keep_default_na": False, "chunksize": CHUNK, "low_memory": False}
-    with readable_csv(path), pd.read_csv(path, sep=delimiter, usecols=names, **chunks) as reader:
-        for chunk in reader:
-            parts.append(chunk.loc[chunk.index.intersection(wanted)])
-            if chunk.index[-1] >= wanted[-1]:
-                break
-    found = pd.concat(parts).loc[list(places)]
-    return {name: found[name].tolist() for name in names}
-
-
-def header(path: Path, delimiter: str = ",") -> list[str]:
-    """The names of a file's columns."""
-    if is_parquet(path):
-        return parquet_names(path)
-    with readable_csv(path):
-        return [str(name) for name in pd.read_csv(path, sep=delimiter, nrows=0, dtype=str).columns]
-
-
-def images_in(folder: Path, name_of: Callable[[int], str]) -> Images:
-    """Pictures by name, with or without an ending; one that is missing or damaged is None.
-
-    A name that leads out of the folder, by itself or through a link, is a ValueError: a report is passed on, and
-    must not take along what happens to lie elsewhere.
-    """
-    home = folder.resolve()
-
-    def image(place: int) -> Image.Image | None:
-        name = name_of(place)
-        for ending in ENDINGS:
-            try:
-                path = (folder / (name + ending)).resolve()
-                there = path.is_file()
-            except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links in a circle
-                return None
-            if not path.is_relative_to(home):
-                raise ValueError(
-                    f"the image {name!r} lies outside of {folder}: name images in that folder, or another folder"
-                    " with --images"
-                )
-            if there:
-                return _opened(path)
-        return None
-
-    return image
-
-
-def _opened(path: Path) -> Image.Image | None:
-    try:
-        return read_rgb(path, 320)
-    except NoRangeError as error:
-        raise ValueError(f"{path} has {error}") from error
-    except (ValueError, OSError):
-        return None

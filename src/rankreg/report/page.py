@@ -4,41 +4,64 @@ import base64
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from typing import TYPE_CHECKING, Any
 
 from rankreg import __version__
-from rankreg.operating import Per, Record, assumption, compare
+from rankreg.notation import Record, number, percent, share
+from rankreg.operating import Per, assumption, compare
 from rankreg.operating.guarantees import check_confidence, check_prevalence, check_target
-from rankreg.report import charts, examples
-from rankreg.report.cards import cards
-from rankreg.report.charts import distribution
+from rankreg.report import charts
+from rankreg.report.examples import hardest
 from rankreg.report.scored_model import Model, check_models, paired_scores
 from rankreg.report.sliders import Setting, Stops, counts_for, ranks_for, values_at
-from rankreg.report.text import FILTERS, FORMATS, comparison_lines
+from rankreg.report.text import cards, comparison_lines
 from rankreg.safe_files import write_whole
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 SCRIPTS = ("formats.js", "page.js")
 LARGEST = 6_000_000  # bytes: what a mail takes and a browser opens at once
 
+# How numbers are written; `formats.js` writes them alike, name by name.
+FORMATS: dict[str, Callable[[Any], str]] = {
+    "text": str,
+    "count": lambda value: f"{value:,}",
+    "percent": percent,
+    "rounded": lambda value: f"{100 * value:.3g} %",
+    "share": lambda value: "undefined" if value is None else share(value),
+    "share_up": lambda value: share(value, up=True),
+    "share_down": lambda value: share(value, up=False),
+    "number": number,
+    "number_up": lambda value: number(value, up=True),
+}
+
 
 @dataclass(frozen=True)
 class Settings(Record):
-    """What was fixed before the scores were seen, and where the threshold will be used.
+    """What was fixed before anyone saw the scores, and where the threshold will be used.
 
-    tprs: several are certified together. prevalence: without it, that of the samples. per_day: samples a day.
-    examples: how many hardest samples of either class to show. config: shown at the foot. per: whose recall is
-    promised, that of rows or of units, as for `certify`.
+    Args:
+        tprs: the target TPRs, default 0.95 alone. Several are certified together.
+        confidence: of the guarantees, default 0.95.
+        prevalence: share of positives where the threshold is used. Default: that of the samples.
+        per_day: samples per day where the threshold is used, default unknown.
+        title: heading of the page.
+        examples: how many of the hardest samples of each class to show, default 12.
+        config: shown at the foot of the page, default nothing.
+        per: "row" for the recall of rows, "unit" for the recall of units, as for `certify`.
+
+    >>> Settings(tprs=(0.95, 0.98), prevalence=0.006).confidence
+    0.95
     """
 
-    tprs: tuple[float, ...] = (0.98,)
+    tprs: tuple[float, ...] = (0.95,)
     confidence: float = 0.95
     prevalence: float | None = None
     per_day: float | None = None
@@ -49,7 +72,7 @@ class Settings(Record):
 
     def __post_init__(self) -> None:
         if not self.tprs:
-            raise ValueError("no TPR was given: pass at least one, e.g. tprs=(0.98,)")
+            raise ValueError("no TPR was given: pass at least one, e.g. tprs=(0.95,)")
         for tpr in self.tprs:
             check_target(tpr)
         check_confidence(self.confidence)
@@ -60,14 +83,47 @@ class Settings(Record):
 
 
 def write(path: str | os.PathLike[str], models: Sequence[Model], settings: Settings | None = None) -> Path:
-    """Write the report: one HTML file, there whole or not at all."""
+    """Write the report as one HTML file that needs no network. The file is written whole or not at all.
+
+    Args:
+        path: the file to write; its folder must exist.
+        models: one to six models, scored on the same samples. The others are compared with the first.
+        settings: targets, confidence and prevalence, default `Settings()`.
+
+    Returns:
+        The path.
+
+    Raises:
+        ValueError: the models or settings make no sense, or the page would exceed 6 MB.
+
+    >>> import numpy as np
+    >>> model = Model("new", np.array([1, 0] * 60), np.arange(120.0) % 7)
+    >>> write("report.html", [model]).name
+    'report.html'
+    """
     target = Path(path)
     write_whole(target, render(models, settings).encode())
     return target
 
 
 def render(models: Sequence[Model], settings: Settings | None = None) -> str:
-    """The report as text; the first model is the one the others are compared with."""
+    """The report as HTML text.
+
+    Args:
+        models: one to six models, scored on the same samples. The others are compared with the first.
+        settings: targets, confidence and prevalence, default `Settings()`.
+
+    Returns:
+        The page.
+
+    Raises:
+        ValueError: the models or settings make no sense, or the page would exceed 6 MB.
+
+    >>> import numpy as np
+    >>> model = Model("new", np.array([1, 0] * 60), np.arange(120.0) % 7)
+    >>> render([model]).startswith("<!doctype html>")
+    True
+    """
     chosen = settings or Settings()
     check_models(models)
     first, others = models[0], models[1:]
@@ -77,56 +133,64 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
     stops = Stops.around(chosen.tprs, chosen.confidence, prevalence, coarse=first.units is not None)
     ranks = ranks_for(first.sample.judged(chosen.per).trials, stops)
     counts = [counts_for(model, ranks, stops, chosen.per) for model in models]
-    strictest = max(stops.fixed_tprs)
-    setting = Setting(strictest, stops.fixed_confidence, stops.fixed_prevalence, chosen.per_day)
+    setting = Setting(max(stops.fixed_tprs), stops.fixed_confidence, stops.fixed_prevalence, chosen.per_day)
     values = [values_at(ranks, count, m, stops, setting) for count in counts]
-    verdicts = [
+    comparisons = [
         (
             other.name,
-            comparison_lines(compare(*pair, tpr=tpr, confidence=chosen.confidence, units=first.units), names),
+            comparison_lines(
+                compare(*pair, tpr=tpr, confidence=chosen.confidence, units=first.units), (first.name, other.name)
+            ),
         )
         for other, pair in zip(others, pairs, strict=True)
         for tpr in chosen.tprs
-        for names in [(first.name, other.name)]
         if min(n, m) > 1  # the spread of a single sample is unknown
     ]
-    page = _environment().get_template("page.html")
-    text = page.render(
-        settings=chosen,
-        models=models,
-        stops=stops,
-        setting=setting,
-        values=values,
-        positives=n,
-        negatives=m,
-        ranked=ranks.positives,
-        units=ranks.units,
-        assumption=assumption(ranks),
-        prevalence=prevalence,
-        verdicts=verdicts,
-        cards=cards(models, chosen.tprs, chosen.confidence, chosen.prevalence, chosen.per),
-        roc=_roc(models, chosen, stops, values),
-        distributions=[
-            charts.histogram(distribution(model, float(str(value["threshold"]))))
-            for model, value in zip(models, values, strict=True)
-        ],
-        bases=(charts.POSITIVE_BASE, charts.NEGATIVE_BASE, charts.BAR),
-        areas=[charts.area(model, chosen.confidence) for model in models],
-        listed_tprs=charts.listed_tprs(chosen.tprs),
-        listed=[charts.listed(model, chosen.tprs, chosen.confidence) for model in models],
-        hardest=[examples.hardest(model, chosen.examples) for model in models],
-        data=_json(
-            {
-                "stops": stops.to_dict(),
-                "setting": setting.to_dict(),
-                "negatives": m,
-                "ranks": ranks.to_dict(),
-                "models": [count.to_dict() for count in counts],
-            }
-        ),
-        config=json.dumps(_plain(chosen), indent=2, ensure_ascii=False, default=str),
-        version=__version__,
-        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    listed = charts.listed_tprs(chosen.tprs)
+    data = {
+        "stops": stops.to_dict(),
+        "setting": setting.to_dict(),
+        "negatives": m,
+        "ranks": ranks.to_dict(),
+        "models": [count.to_dict() for count in counts],
+    }
+    text = (
+        _environment()
+        .get_template("page.html")
+        .render(
+            settings=chosen,
+            models=models,
+            stops=stops,
+            setting=setting,
+            values=values,
+            positives=n,
+            negatives=m,
+            ranked=ranks.positives,
+            units=ranks.units,
+            assumption=assumption(ranks),
+            prevalence=prevalence,
+            comparisons=comparisons,
+            cards=cards(models, chosen.tprs, chosen.confidence, chosen.prevalence, chosen.per),
+            roc=charts.roc_charts(
+                models,
+                tprs=chosen.tprs,
+                confidence=chosen.confidence,
+                farthest_fpr=max(float(str(value["fpr_at_most"])) for value in values),
+            ),
+            histograms=[
+                charts.histogram(model, float(str(value["threshold"])))
+                for model, value in zip(models, values, strict=True)
+            ],
+            bases=(charts.POSITIVE_BASE, charts.NEGATIVE_BASE, charts.BAR),
+            areas=[charts.area(model, chosen.confidence) for model in models],
+            listed_tprs=listed,
+            listed=[charts.fpr_intervals(model, listed, chosen.confidence) for model in models],
+            hardest=[hardest(model, chosen.examples) for model in models],
+            data=_json(data),
+            config=json.dumps(_plain(chosen), indent=2, ensure_ascii=False, default=str),
+            version=__version__,
+            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        )
     )
     size = len(text.encode())
     if size > LARGEST:
@@ -134,32 +198,23 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
     return text
 
 
-def _roc(
-    models: Sequence[Model], settings: Settings, stops: Stops, values: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """Both frames with a curve and a band for each model."""
-    frames = charts.roc_frames(min(settings.tprs), max(value["fpr_at_most"] for value in values))
-    found = [(charts.curve(model), charts.band(model, charts.GRID, settings.confidence)) for model in models]
-    return {
-        "frames": frames,
-        "curves": [[charts.roc_path(line, frame) for line, _ in found] for frame in frames],
-        "bands": [[charts.band_path(area, frame) for _, area in found] for frame in frames],
-    }
-
-
 def _plain(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in settings.to_dict().items() if name != "config"} | dict(settings.config)
 
 
-def _json(content: dict[str, Any]) -> Markup:
+def _json(content: dict[str, Any]) -> "Markup":
     """JSON that no text in it can break out of."""
+    from markupsafe import Markup
+
     text = json.dumps(content, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
-def _environment() -> Environment:
+def _environment() -> "Environment":
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+    from markupsafe import Markup
+
     script = "".join(_file(name) for name in SCRIPTS)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(
         loader=FunctionLoader(_file),
         autoescape=True,
@@ -168,11 +223,19 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters.update(FILTERS)
+    # In sentences no line ends between a number and its %; the style sheet keeps the sliders' numbers whole.
+    environment.filters.update({name: _unbroken(write) for name, write in FORMATS.items()}, unbroken=_unbroken(str))
     environment.globals.update(
-        formats=FORMATS, css=Markup(_file("page.css")), script=Markup(script), script_digest=digest
+        formats=FORMATS,
+        css=Markup(_file("page.css")),
+        script=Markup(script),
+        script_digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
     return environment
+
+
+def _unbroken(written: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: written(value).replace(" %", "\u00a0%")
 
 
 def _file(name: str) -> str:

@@ -1,35 +1,51 @@
-"""What the page shows: one or more models, scored on the same samples."""
+"""A model on the page: its labels and scores, and how to show single samples."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from rankreg.metrics import Floats
 from rankreg.operating import Finding, findings, paired
 from rankreg.operating.units import Sample
+from rankreg.report.sample_files import images_in, rows_of
+from rankreg.score_files import ScoreColumns, check_columns, column_names, read_scores
 from rankreg.scores import Scores
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 MOST_MODELS = 6  # as many colours as can be told apart
+SHOWN = 6  # columns beside the hardest samples, if none are named
 
 Details = Callable[[Sequence[int]], Mapping[str, Sequence[object]]]
-Images = Callable[[int], Image.Image | None]
+Images = Callable[[int], "Image.Image | None"]
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
     """A model's labels and scores, and how to show single samples.
 
-    ids: names of the samples, by which models are matched; without them, by position. details: from places in the
-    arrays to columns of values, shown beside the hardest samples. image: from a place to a picture, or None.
-    source: what the foot of the page says about the data, e.g. {"file": …, "sha256": …}. units: one value per
-    sample; rows with the same value need not be independent of each other. threshold: the one that was chosen by
-    these scores and is in use, e.g. that of a fitted model; without it the report chooses.
+    Args:
+        name: what the page calls the model.
+        labels: 1 for the critical class, 0 otherwise, shape (N,).
+        scores: raw scores, higher = more critical, shape (N,).
+        ids: names of the samples, by which models are matched. Without them, models are matched by position.
+        details: from places in the arrays to columns of values, shown beside the hardest samples.
+        image: from a place in the arrays to a picture, or None where there is none.
+        source: what the foot of the page says about the data, e.g. {"file": …, "sha256": …}.
+        units: one value per sample, the same for samples that are not independent, e.g. those of one patient.
+        threshold: the threshold in use, chosen by these scores, e.g. that of a fitted model. The page shows it
+            as it is. By default the report chooses.
+
+    >>> model = Model("new", np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.3, 0.9]))
+    >>> model.positives.tolist()
+    [0.3, 0.9]
     """
 
     name: str
@@ -47,6 +63,47 @@ class Model:
         """From `Scores` with their units; more: details, image, source, threshold."""
         return cls(name, scores.labels, scores.values, scores.ids, units=scores.units, **more)
 
+    @classmethod
+    def from_file(
+        cls,
+        path: Path,
+        columns: ScoreColumns,
+        name: str,
+        *,
+        show: Sequence[str] = (),
+        image: str | None = None,
+        images: Path | None = None,
+    ) -> "Model":
+        """From a score file. show, image: columns; images: a folder; see `rankreg report --help`."""
+        header = column_names(path, columns.delimiter)
+        pictured = [image] if image else []
+        check_columns(path, [*show, *pictured], header)
+        table = read_scores(path, columns)
+        used = {columns.score, columns.label, columns.id, image}
+        shown = list(show) or [column for column in header if column not in used][:SHOWN]
+        pictures: dict[int, str] = {}
+
+        def details(places: Sequence[int]) -> dict[str, list[str]]:
+            found = rows_of(path, places, [*shown, *pictured], columns.delimiter)
+            if image is not None:
+                pictures.update(zip(places, found[image], strict=True))
+            elif table.ids is not None:
+                pictures.update((place, str(table.ids[place])) for place in places)
+            return {column: found[column] for column in shown}
+
+        with path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        return cls(
+            name,
+            table.labelled(),
+            table.scores,
+            table.ids,
+            details=details,
+            image=images_in(images or path.parent, pictures.__getitem__) if image or images else None,
+            source={"file": path.name, "column": columns.score, "sha256": digest},
+            units=table.units,
+        )
+
     @cached_property
     def sample(self) -> Sample:
         """Checked once; messages name the model."""
@@ -57,7 +114,7 @@ class Model:
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """What to know before any number about these scores."""
+        """What makes these scores useless, if anything does."""
         return findings(self.labels, self.scores, units=self.units)
 
     @property
@@ -76,7 +133,11 @@ class Model:
         return np.sort(self.sample.negatives)
 
     def sample_name(self, place: int) -> str:
-        """A sample's id, or its row counted from 1."""
+        """A sample's id, or its row counted from 1.
+
+        Args:
+            place: of the sample in the arrays.
+        """
         return f"row {place + 1:,}" if self.ids is None else str(self.ids[place])
 
     def provenance(self) -> dict[str, str]:
@@ -86,6 +147,28 @@ class Model:
         content = hashlib.sha256(np.asarray(self.labels, dtype="<i8").tobytes())
         content.update(np.asarray(self.scores, dtype="<f8").tobytes())
         return {**self.source, "sha256 of labels and scores": content.hexdigest()}
+
+
+def files_and_columns(files: Sequence[Path], scores: Sequence[str]) -> list[tuple[Path, str]]:
+    """Each model's file and score column: one column for all files, several columns of one file, or one each."""
+    if len(scores) == 1 or len(files) == 1:
+        return [(file, score) for file in files for score in scores]
+    if len(files) == len(scores):
+        return list(zip(files, scores, strict=True))
+    raise ValueError(f"{len(files)} files and {len(scores)} --score columns: give one --score, or one per file")
+
+
+def short_names(pairs: Sequence[tuple[Path, str]]) -> list[str]:
+    """The shortest names that tell the models apart: file, column, or both."""
+    for names in (
+        [file.name.split(".")[0] or file.name for file, _ in pairs],
+        [column for _, column in pairs],
+        [file.name for file, _ in pairs],
+        [f"{file.name}, {column}" for file, column in pairs],
+    ):
+        if len(set(names)) == len(names):
+            return names
+    return [f"model {number}" for number in range(1, len(pairs) + 1)]
 
 
 def check_models(models: Sequence[Model]) -> None:
@@ -111,11 +194,14 @@ def paired_scores(first: Model, other: Model) -> tuple[NDArray[np.int64], Floats
             )
         except ValueError as error:
             raise ValueError(f"{names}: {error}") from error
-    if len(first.labels) != len(other.labels):
+    rows = [len(model.labels) for model in (first, other)]
+    if rows[0] != rows[1]:
         raise ValueError(
-            f"{names} have {len(first.labels):,} and {len(other.labels):,} samples: a report compares models on the"
-            " same samples; give ids, or write one report each"
+            f"{names} have {rows[0]:,} and {rows[1]:,} samples and cannot be matched by position: give sample ids"
+            " (--id)"
         )
     if not np.array_equal(first.labels, other.labels):
-        raise ValueError(f"{names} do not list the same samples in the same order: their labels differ; give ids")
+        raise ValueError(
+            f"{names} do not list the same samples in the same order: their labels differ; give sample ids (--id)"
+        )
     return first.labels, first.scores, other.scores

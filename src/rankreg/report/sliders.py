@@ -9,22 +9,11 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import special
 
 from rankreg.metrics import empirical_thresholds
-from rankreg.operating import (
-    Per,
-    Record,
-    UnitSizes,
-    certified_rank,
-    fpr_share,
-    highest_tpr,
-    joint_ranks,
-    shortfall_risk,
-    units_needed,
-)
-from rankreg.operating.guarantees import certified_ranks, proved_shares
+from rankreg.notation import Record
+from rankreg.operating import Per, certified_rank, fpr_share, highest_tpr, joint_ranks, shortfall_risk, units_needed
+from rankreg.operating.guarantees import bounds, certified_ranks
 from rankreg.operating.units import Trials, rows_of, shares_units, units_of
 from rankreg.report.scored_model import Model
 
@@ -207,33 +196,6 @@ def _check_in_use(name: str, threshold: float, highest: float, ranks: Ranks, sto
             f"{name}: the threshold {threshold!r} is higher than {highest!r}, the highest that these scores"
             " certify: pass the scores by which it was chosen"
         )
-
-
-def bounds(
-    successes: NDArray[np.integer],
-    trials: Trials,
-    confidence: NDArray[np.float64] | float,
-    *,
-    anywhere: bool = False,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The two one-sided bounds of many shares at once: Clopper–Pearson, or over units.
-
-    anywhere: the thresholds may depend on these rows, as in `operating.guarantees.bounds`.
-    """
-    if anywhere:
-        levels = proved_shares(trials)[::-1]
-        low, high = bounds(successes, trials, 1 - (1 - np.asarray(confidence)) / len(levels))
-        below = np.searchsorted(levels, low, side="right") - 1
-        return np.where(below >= 0, levels[below], 0.0), levels[np.searchsorted(levels, high)]
-    if isinstance(trials, UnitSizes):
-        if not trials.single:
-            risk = 1 - np.asarray(confidence)
-            return 1 - trials.largest_share(trials.rows - successes, risk), trials.largest_share(successes, risk)
-        trials = trials.rows
-    sure = np.asarray(confidence, dtype=np.float64)
-    least = special.betaincinv(np.maximum(successes, 1), trials - successes + 1, 1 - sure)
-    most = special.betaincinv(successes + 1, np.maximum(trials - successes, 1), sure)
-    return np.where(successes > 0, least, 0.0), np.where(successes < trials, most, 1.0)
 
 
 Values = dict[str, float | int | str | bool | None]

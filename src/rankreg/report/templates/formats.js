@@ -1,6 +1,6 @@
-// How numbers are written: the same text as rankreg.report.text, name by name.
+// How numbers are written: the same text as FORMATS in rankreg.report.page, name by name.
 "use strict";
-const words = (() => {
+const formats = (() => {
   // Python rounds a number that lies halfway to the even digit, toFixed to the larger one.
   const fixed = (value, digits) => {
     const exact = Math.abs(value).toFixed(Math.min(100, digits + 55));

@@ -1,4 +1,4 @@
-// The sliders: look up what rankreg.report.sliders computed, and do the arithmetic of rankreg.report.values.
+// The sliders: look up the tables of rankreg.report.sliders, with the arithmetic of its values_at.
 const rankreg = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const { stops, ranks, models, negatives } = data;
@@ -123,14 +123,14 @@ const rankreg = (() => {
     }));
     for (const element of document.querySelectorAll("[data-value]")) {
       const now = values[modelOf(element)][element.dataset.value];
-      const text = words[element.dataset.as](now);
+      const text = formats[element.dataset.as](now);
       if (element.textContent !== text) element.textContent = text;
     }
     for (const element of document.querySelectorAll("[data-when]")) {
       element.hidden = !element.dataset.when.split(" ").every((flag) => flags[modelOf(element)][flag]);
     }
     for (const [name, slider] of Object.entries(sliders)) {
-      const text = (name === "prevalence" ? words.rounded : words.percent)(values[0][name]);
+      const text = (name === "prevalence" ? formats.rounded : formats.percent)(values[0][name]);
       byId(`${name}-now`).textContent = text;
       slider.setAttribute("aria-valuetext", text);
     }
@@ -166,6 +166,6 @@ const rankreg = (() => {
   byId("reset").addEventListener("click", reset);
   for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copy(button));
   update();
-  return { valuesAt, words, data };
+  return { valuesAt, formats, data };
 })();
 window.rankreg = rankreg;

@@ -9,10 +9,8 @@ from rankreg.operating import (
     Per,
     certify,
     certify_targets,
-    fpr_at_tpr_interval,
     lower_bound,
 )
-from rankreg.report.charts import GRID, band
 from rankreg.report.scored_model import Model
 from rankreg.report.sliders import Ranks, Setting, Stops, Values, counts_for, ranks_for, values_at
 from tests.report.conftest import made_model
@@ -119,18 +117,6 @@ def test_the_sliders_stand_on_what_was_fixed_however_odd() -> None:
         assert list(values) == sorted(set(values))
 
 
-@pytest.mark.parametrize(
-    ("positives", "negatives", "ties"), [(300, 500, 0), (40, 2000, 3), (3, 2, 0), (500, 20, 5)]
-)
-def test_the_band_is_the_interval_at_every_tpr(positives: int, negatives: int, ties: int) -> None:
-    model = made_model("a", positives, negatives, ties=ties)
-    tprs = GRID[::17]
-    found = band(model, tprs, 0.9)
-    for place, tpr in enumerate(tprs):
-        one = fpr_at_tpr_interval(model.labels, model.scores, tpr=float(tpr), confidence=0.9)
-        assert (found.fpr[place], found.low[place], found.high[place]) == (one.estimate, one.low, one.high)
-
-
 def with_units(mixed: bool) -> Model:
     """Two hundred positive and as many negative units of one to seven rows, or half as many with both."""
     generator = np.random.default_rng(41)
@@ -165,12 +151,3 @@ def test_with_units_the_sliders_are_what_certify_returns_too(per: Per, mixed: bo
             {name: point.to_dict()[name] for name in shared}, rel=1e-9
         )
         assert (found["certified"], found["threshold"]) == (True, repr(point.threshold))
-
-
-def test_with_units_the_band_is_the_interval() -> None:
-    model = with_units(mixed=False)
-    tprs = GRID[::50]
-    found = band(model, tprs, 0.9)
-    for place, tpr in enumerate(tprs):
-        one = fpr_at_tpr_interval(model.labels, model.scores, tpr=float(tpr), confidence=0.9, units=model.units)
-        assert (found.low[place], found.high[place]) == pytest.approx((one.low, one.high), rel=1e-9)

@@ -1,0 +1,68 @@
+"""Options that several commands share, each declared once."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+TPR = 0.95  # the default target everywhere
+
+File = Annotated[Path, typer.Argument(help="CSV file, also compressed, or Parquet file.", show_default=False)]
+Files = Annotated[list[Path], typer.Argument(help="CSV or Parquet files, one per model.", show_default=False)]
+Label = Annotated[
+    str,
+    typer.Option(help="Column of labels. Labels other than 0/1 or true/false need --positive.", show_default=False),
+]
+Score = Annotated[str, typer.Option(help="Column of scores; higher means more critical.", show_default=False)]
+Positive = Annotated[str | None, typer.Option(help="Label of the critical class.", show_default=False)]
+Negative = Annotated[
+    list[str] | None, typer.Option(help="Label that counts as negative; repeatable.", show_default=False)
+]
+RestNegative = Annotated[
+    bool, typer.Option("--rest-negative", help="Every label except --positive counts as negative.")
+]
+Separator = Annotated[str, typer.Option(help="Separator of the columns of a CSV file: ',', ';' or tab.")]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id", help="Column of sample ids. Without it, rows are matched by position.", show_default=False
+    ),
+]
+Tpr = Annotated[float, typer.Option(help="Share of positives that must raise an alarm.")]
+Tprs = Annotated[
+    list[float] | None,
+    typer.Option("--tpr", help="Share of positives that must raise an alarm; repeatable.", show_default=str(TPR)),
+]
+Confidence = Annotated[float, typer.Option(help="Confidence of the guarantee.")]
+Prevalence = Annotated[
+    float | None,
+    typer.Option(help="Share of positives where the threshold is used, e.g. 0.006.", show_default="as in the file"),
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of independent units, e.g. patients, that may have several rows.", show_default=False
+    ),
+]
+Per = Annotated[
+    Literal["row", "unit"],
+    typer.Option(help="Guarantee an alarm for rows, or for units (on at least one of their rows)."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+Threshold = Annotated[float | None, typer.Option(help="The deployed threshold.", show_default=False)]
+Point = Annotated[
+    Path | None,
+    typer.Option(help="The deployed operating point, written by `certify --json`.", show_default=False),
+]
+DeployedTpr = Annotated[
+    float | None, typer.Option("--tpr", help="The recall promised.", show_default=f"that of --point, or {TPR}")
+]
+DeployedConfidence = Annotated[
+    float | None,
+    typer.Option("--confidence", help="Confidence of the guarantee.", show_default="that of --point, or 0.95"),
+]
+DeployedPer = Annotated[
+    Literal["row", "unit"] | None,
+    typer.Option("--per", help="Whose recall was promised.", show_default="that of --point, or row"),
+]
