@@ -33,7 +33,7 @@ def tune(
     ],
     out: Annotated[Path, typer.Option(help="Folder for the search and its results.", show_default=False)],
     columns: "TableOptions",
-    tpr: Annotated[float, typer.Option(help="The TPR at which false alarms count.")] = 0.98,
+    tpr: Annotated[float, typer.Option(help="The TPR at which false alarms count.")] = 0.95,
     preset: Annotated[
         str,
         typer.Option(help="default, or alm: the paper's two-step grid for ALM, by AUC.", rich_help_panel=SEARCH),
@@ -61,7 +61,9 @@ def tune(
     storage: Annotated[
         str | None, _option(SEARCH, "Optuna storage URL that several machines share (default: a file in --out).")
     ] = None,
-    study: Annotated[str | None, _option(SEARCH, "Name of the search in the storage (default: rankreg).")] = None,
+    study: Annotated[
+        str, typer.Option(help="Name of the search in the storage.", rich_help_panel=SEARCH)
+    ] = "rankreg",
     calibration: Annotated[float, typer.Option(help="Share of the data kept for certifying, as for `fit`.")] = 0.15,
     size: Size = None,
     groups: Groups = None,
@@ -84,37 +86,35 @@ def tune(
             raise
         raise ValueError(str(error)) from error
     from rankreg.fit import check_request
-    from rankreg.tune.words import next_steps, result_lines, settings_words
+    from rankreg.tune.results import next_steps, result_lines, settings_text
+    from rankreg.tune.search_data import load_parts
 
     check_request(out, tpr=tpr, confidence=0.95)
-    named = room.name_data(
-        data,
-        out,
-        ratio=ratio,
-        data_dir=data_dir,
-        calibration=calibration,
-        groups=groups,
-        size=size,
-        **vars(columns),
+    own = {"calibration": calibration, "groups": groups, "size": size, **vars(columns)}
+    named = room.tune_data(data, out, ratio=ratio, data_dir=data_dir, **own)
+    plan = room.plan_search(
+        named,
+        preset=preset,
+        tpr=tpr,
+        trials=trials,
+        methods=method or (),
+        losses=loss or (),
+        epochs=epochs,
+        seed=seed,
+        file=config,
     )
-    asked = room.Asked(
-        preset, tpr, trials, tuple(method or ()), tuple(loss or ()), epochs=epochs, seed=seed, file=config
-    )
-    base = room.base_config(named, asked)
-    named = named.seeded(base.seed)
-    parts = room.load_parts(named, splits or (3 if named.side is None else 1))
-    plan = room.plan_of(asked, base, classes=len(parts[0].classes))
-    request = room.Request(
-        named, plan, out, splits=len(parts), storage=storage, study=study or "rankreg", seed=base.seed
-    )
+    named = named.seeded(plan.base.seed)
+    parts = load_parts(named, splits or (3 if named.side is None else 1))
     try:
-        finished = room.search(request, parts=parts, workers=workers)
+        finished = room.search(
+            named, plan, out, splits=len(parts), workers=workers, storage=storage, study=study, parts=parts
+        )
     except KeyboardInterrupt as stopped:
         say(f"rankreg: stopped; the same command again goes on from {storage or out}", err=True)
         raise typer.Exit(130) from stopped
-    result = room.results_of(finished, plan)
+    result = room.rank_trials(finished, plan)
     room.write_results(out, result, tpr=tpr)
-    _show_trials([(one.number, one.fpr, one.auc, settings_words(one)) for one in result.ranked[:SHOWN]], tpr)
+    _show_trials([(one.number, one.fpr, one.auc, settings_text(one)) for one in result.ranked[:SHOWN]], tpr)
     baseline = "" if result.baseline is None else " baseline.toml,"
     files = ("Files", f"{out}: best.toml,{baseline} trials.csv, summary.json")
     show_lines([*result_lines(result, plan, parts, tpr), files])

@@ -1,35 +1,29 @@
-"""A search for good settings on one's own data: `search(data, space, out)`; needs the extra "tune"."""
+"""Search for good training settings on your own data; needs the extra "tune".
+
+`tune_data` names the data, `plan_search` says what is tried, `search` runs the trials and goes on where it
+stopped, `rank_trials` finds the winner and the baseline, and `write_results` writes them for `rankreg fit`.
+"""
 
 try:
     import optuna as _optuna  # noqa: F401 - asked for here, once, so that its absence is said in one line
 except ImportError as error:
     raise ImportError("a search needs Optuna: pip install 'rankreg[tune]'") from error
 
-from rankreg.tune.asking import Asked, base_config, plan_of
-from rankreg.tune.data import Named, Own, judged_parts, load_parts, name_data
-from rankreg.tune.presets import AlmGrid, Plan, Search
-from rankreg.tune.results import Result, Tried, best_of_each_method, results_of, write_results
-from rankreg.tune.search import Request, search
-from rankreg.tune.space import Space
+from rankreg.tune.results import SearchResult, TriedSettings, rank_trials, write_results
+from rankreg.tune.search import search
+from rankreg.tune.search_data import NamedData, OwnData, tune_data
+from rankreg.tune.space import AlmGrid, Space, plan_search
 
 __all__ = [
     "AlmGrid",
-    "Asked",
-    "Named",
-    "Own",
-    "Plan",
-    "Request",
-    "Result",
-    "Search",
+    "NamedData",
+    "OwnData",
+    "SearchResult",
     "Space",
-    "Tried",
-    "base_config",
-    "best_of_each_method",
-    "judged_parts",
-    "load_parts",
-    "name_data",
-    "plan_of",
-    "results_of",
+    "TriedSettings",
+    "plan_search",
+    "rank_trials",
     "search",
+    "tune_data",
     "write_results",
 ]

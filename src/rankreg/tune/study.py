@@ -11,19 +11,49 @@ from typing import Any
 import optuna
 from optuna.exceptions import ExperimentalWarning, OptunaError
 from optuna.pruners import MedianPruner
+from optuna.samplers import TPESampler
 from optuna.storages import RDBStorage, fail_stale_trials
-from optuna.trial import TrialState
+from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import event
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
-from rankreg.tune.sampler import SeededSampler
-from rankreg.tune.trial import TENTHS
+from rankreg.train.config import renamed
+from rankreg.train.sampling import derived_seed
 
 FILE = "study.sqlite3"
+STARTUP = 10  # trials before the sampler trusts what it has seen
+TENTHS = 10  # trials have different numbers of epochs: they are compared by the share of their run that is over
 BEAT, GRACE = 30, 120  # seconds: a trial on a shared storage that is silent for so long is dead
 ATTEMPTS, PAUSE = 5, 0.3  # at opening a storage, and the seconds between two
 SQLITE = {"connect_args": {"timeout": 120, "isolation_level": None}}  # wait one's turn; no hidden BEGIN
+
+
+class SeededSampler(TPESampler):
+    """Optuna's TPE, seeded anew for every trial by the seed and the trial's place.
+
+    A search that was killed and started again draws as if it had not been; failed trials take no place.
+    Settings that belong together are sampled together. Trials under way elsewhere count as bad ones, so two
+    processes do not try the same.
+    """
+
+    def __init__(self, seed: int, place: int = 0) -> None:
+        self.seed = seed
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            super().__init__(
+                seed=derived_seed(seed, place) % 2**32,
+                n_startup_trials=STARTUP,
+                multivariate=True,
+                group=True,
+                constant_liar=True,
+            )
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        failed = study.get_trials(deepcopy=False, states=(TrialState.FAIL,))
+        place = trial.number - sum(other.number < trial.number for other in failed)
+        SeededSampler.__init__(self, self.seed, place)
+        super().before_trial(study, trial)
 
 
 def open_study(storage: str | None, out: Path, name: str, *, seed: int) -> optuna.Study:
@@ -42,14 +72,13 @@ def open_study(storage: str | None, out: Path, name: str, *, seed: int) -> optun
 
 
 def _opened(url: str, name: str, *, seed: int, shared: bool) -> optuna.Study:
-    """Of several that open a new storage at once, those that come too late to make its tables find them made."""
+    """Several processes may open a new storage at once: those that are late find the tables made."""
     sqlite = make_url(url).get_backend_name() == "sqlite"
     beat, grace = (BEAT, GRACE) if shared else (None, None)
 
     def attempt() -> optuna.Study:
-        storage = RDBStorage(
-            url, engine_kwargs=SQLITE if sqlite else None, heartbeat_interval=beat, grace_period=grace
-        )
+        engine = SQLITE if sqlite else None
+        storage = RDBStorage(url, engine_kwargs=engine, heartbeat_interval=beat, grace_period=grace)
         if sqlite:
             event.listen(storage.engine, "begin", _take_the_lock)
         return optuna.create_study(
@@ -69,11 +98,11 @@ def _opened(url: str, name: str, *, seed: int, shared: bool) -> optuna.Study:
 
 
 def _take_the_lock(connection: Connection) -> None:
-    """SQLite knows no SELECT FOR UPDATE: unless the lock comes first, two processes take the same waiting trial."""
+    """SQLite has no SELECT FOR UPDATE: unless the lock comes first, two processes take the same waiting trial."""
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
-def claim(study: optuna.Study, settings: dict[str, Any]) -> None:
+def claim_study(study: optuna.Study, settings: dict[str, Any]) -> None:
     """Say what is searched here, or refuse when the study already searches something else."""
     wanted = json.loads(json.dumps(settings))
     held = study.user_attrs.get("rankreg")
@@ -81,9 +110,11 @@ def claim(study: optuna.Study, settings: dict[str, Any]) -> None:
         raise ValueError(f"the study {study.study_name!r} was not made by rankreg: choose another --study")
     if held is None:
         study.set_user_attr("rankreg", wanted)
-    elif held != wanted:
+        return
+    different = _different(held | {"config": renamed(held.get("config", {}))}, wanted)
+    if different:
         raise ValueError(
-            f"the study {study.study_name!r} is a search that differs in {', '.join(_different(held, wanted))}:"
+            f"the study {study.study_name!r} is a search that differs in {', '.join(different)}:"
             " choose another --out, or another --study on a shared storage"
         )
 
@@ -97,11 +128,11 @@ def _different(held: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     return [*inner, *(name for name in names if name != "config")]
 
 
-def bury_the_dead(study: optuna.Study, *, shared: bool) -> None:
+def fail_dead_trials(study: optuna.Study, *, shared: bool) -> None:
     """Give up trials whose process is gone, so that they neither count nor keep a place.
 
-    A file of our own is held by a lock, so whatever is under way there is dead; on a shared storage those are that
-    have been silent too long.
+    A file of our own is held by a lock, so whatever is under way there is dead. On a shared storage Optuna's
+    heartbeat tells.
     """
     if shared:
         with quiet():

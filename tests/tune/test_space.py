@@ -16,15 +16,14 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from rankreg.datasets import load
 from rankreg.fit import settings
 from rankreg.train import TrainConfig, epochs, train
-from rankreg.tune import AlmGrid, Asked, Named, Space, base_config, judged_parts, plan_of, results_of
-from rankreg.tune.presets import GRID, Search
-from rankreg.tune.space import LOSSES, METHODS
-from rankreg.tune.study import claim
-from rankreg.tune.toml import config_toml
-from rankreg.tune.trial import value_of
-from rankreg.tune.words import result_lines
+from rankreg.tune import AlmGrid, NamedData, Space, plan_search, rank_trials
+from rankreg.tune.results import config_toml, result_lines
+from rankreg.tune.search import value_of
+from rankreg.tune.search_data import judged_parts
+from rankreg.tune.space import GRID, LOSSES, METHODS
+from rankreg.tune.study import claim_study
 
-DIGITS = Named("digits", ratio=50)
+DIGITS = NamedData("digits", ratio=50)
 TWO = [judged_parts(load("digits", seed=seed)) for seed in (0, 1)]
 
 
@@ -73,20 +72,20 @@ def test_the_baseline_is_tried_with_the_other_sampling_too_and_a_buffer_replaces
     sampling: str, other: str
 ) -> None:
     base = TrainConfig.model_validate({"sampling": sampling})
-    search = Search(Space(base, methods=("rankreg",)))
+    search = Space(base, methods=("rankreg",))
     configs = {name: search.of(params) for name, params in search.wanted([]).items()}
     assert list(configs) == ["none by default", f"none, {other}", "rankreg by default"]
     assert [config.sampling for config in configs.values()] == [sampling, other, sampling]
     assert configs[f"none, {other}"].method.name == "none"
-    assert "sampling" not in search.space.defaults("rankreg")
+    assert "sampling" not in search.defaults("rankreg")
 
 
 def test_a_search_of_other_knobs_is_another_search(monkeypatch: pytest.MonkeyPatch) -> None:
     study = optuna.create_study()
-    claim(study, Search(Space(TrainConfig())).settings())
-    monkeypatch.setattr("rankreg.tune.presets.KNOBS", "those of an older version")
+    claim_study(study, Space(TrainConfig()).settings())
+    monkeypatch.setattr("rankreg.tune.space.KNOBS", "those of an older version")
     with pytest.raises(ValueError, match="differs in knobs"):
-        claim(study, Search(Space(TrainConfig())).settings())
+        claim_study(study, Space(TrainConfig()).settings())
 
 
 def test_unknown_methods_and_losses_are_named() -> None:
@@ -117,7 +116,7 @@ def test_any_word_and_number_survives_toml(word: str, number: float) -> None:
 
 def grid_trial(number: int, name: str, params: dict[str, Any], value: float) -> FrozenTrial:
     kinds = {"method": optuna.distributions.CategoricalDistribution(("alm", "none"))} | {
-        key: optuna.distributions.CategoricalDistribution(knob.values) for key, knob in GRID.items()
+        f"alm.{key}": optuna.distributions.CategoricalDistribution(knob.values) for key, knob in GRID.items()
     }
     trial = create_trial(
         params=params,
@@ -175,7 +174,7 @@ def found(fpr: float, auc: float) -> dict[str, float]:
 def test_false_alarms_decide_and_auc_breaks_ties_only(pairs: list[tuple[int, float]]) -> None:
     parts = TWO  # of 243 validation negatives each
     ours, theirs = ([found(count / 243, auc) for count, auc in half] for half in (pairs[:2], pairs[2:]))
-    first, second = (value_of(half, "fpr", parts) for half in (ours, theirs))
+    first, second = (value_of(half, Space(TrainConfig()), parts) for half in (ours, theirs))
     rates = [sum(count for count, _ in half) for half in (pairs[:2], pairs[2:])]
     aucs = [np.mean([auc for _, auc in half]) for half in (pairs[:2], pairs[2:])]
     if rates[0] != rates[1]:
@@ -210,8 +209,7 @@ def test_a_tuning_pool_judges_too_where_there_is_one() -> None:
 def test_a_file_that_names_a_loss_keeps_it(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text('loss = { name = "a-fl", settings = { gamma = 3.0 } }\nbatch_size = 16\n')
-    asked = Asked(file=file, trials=7)
-    plan = plan_of(asked, base_config(DIGITS, asked))
+    plan = plan_search(DIGITS, file=file, trials=7)
     config = plan.of({"method": "none", "sampling": "balanced", "learning_rate": 0.1, "epochs": 5})
     assert config.loss is not None
     assert (config.loss.name, config.loss.settings, config.batch_size) == ("a-fl", {"gamma": 3.0}, 16)
@@ -221,23 +219,23 @@ def test_a_file_that_names_a_loss_keeps_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (Asked(preset="grid"), "choose 'default' or 'alm'"),
-        (Asked(preset="alm", trials=3), "the grid of --preset alm is fixed"),
-        (Asked(preset="alm", methods=("none",)), "the grid of --preset alm is fixed"),
-        (Asked(preset="alm", losses=("bce", "a-fl")), "give one --loss"),
-        (Asked(epochs=0), "epochs"),
+        ({"preset": "grid"}, "choose 'default' or 'alm'"),
+        ({"preset": "alm", "trials": 3}, "the grid of --preset alm is fixed"),
+        ({"preset": "alm", "methods": ("none",)}, "the grid of --preset alm is fixed"),
+        ({"preset": "alm", "losses": ("bce", "a-fl")}, "give one --loss"),
+        ({"epochs": 0}, "epochs"),
     ],
 )
-def test_what_cannot_be_asked_is_said(asked: Asked, said: str) -> None:
+def test_what_cannot_be_asked_is_said(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        base_config(DIGITS, asked)
+        plan_search(DIGITS, **asked)
 
 
 def test_a_file_that_names_a_method_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
     file.write_text('method = "rankreg"\n')
     with pytest.raises(ValueError, match="which the search chooses"):
-        base_config(DIGITS, Asked(file=file))
+        plan_search(DIGITS, file=file)
 
 
 def finished(number: int, name: str, params: dict[str, Any], fpr: float) -> FrozenTrial:
@@ -255,10 +253,10 @@ def finished(number: int, name: str, params: dict[str, Any], fpr: float) -> Froz
 
 
 def test_a_winner_is_held_against_the_better_of_shuffled_and_oversampled_batches() -> None:
-    plan = Search(Space(TrainConfig(), methods=("buffer",)))
+    plan = Space(TrainConfig(), methods=("buffer",))
     fprs = {"none by default": 0.5, "none, balanced": 0.21, "buffer by default": 0.2}
     trials = [finished(k, name, params, fprs[name]) for k, (name, params) in enumerate(plan.wanted([]).items())]
-    result = results_of(trials, plan)
+    result = rank_trials(trials, plan)
     assert result.best.config.method.name == "buffer"
     assert result.baseline is not None
     assert result.baseline.config.sampling == "balanced"
@@ -267,6 +265,6 @@ def test_a_winner_is_held_against_the_better_of_shuffled_and_oversampled_batches
     assert "oversampled: FPR 21.0 %" in said["Baseline"]
     assert "the better of two" in said["Beware"]
 
-    alone = results_of(trials[2:], plan)  # the others diverged
+    alone = rank_trials(trials[2:], plan)  # the others diverged
     assert alone.baseline is None
     assert "nothing to compare with" in dict(result_lines(alone, plan, TWO, 0.9))["Beware"]

@@ -17,8 +17,10 @@ from sqlalchemy.exc import OperationalError
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.fit import Source
 from rankreg.train import TrainConfig
-from rankreg.tune import AlmGrid, Named, Own, Plan, Request, Search, Space, results_of, search, write_results
-from rankreg.tune.search import run_one
+from rankreg.tune import AlmGrid, NamedData, OwnData, Space, rank_trials, write_results
+from rankreg.tune.search import Job, run_trial
+from rankreg.tune.search import search as run_search
+from rankreg.tune.search_data import load_parts
 from rankreg.tune.space import METHODS
 from rankreg.tune.study import open_study
 from tests.own_data import write_table
@@ -26,11 +28,22 @@ from tests.own_data import write_table
 BASE = TrainConfig.model_validate(
     {"epochs": 2, "batch_size": 128, "learning_rate": 0.01, "tpr": 0.9, "model": {"name": "mlp", "hidden": (8,)}}
 )
-DIGITS = Named("digits", ratio=50)
+DIGITS = NamedData("digits", ratio=50)
 
 
-def request(out: Path, plan: Plan | None = None, data: Named | Own = DIGITS, **more: Any) -> Request:
-    return Request(data, plan or Search(Space(BASE), total=6), out, **more)
+def request(
+    out: Path,
+    plan: Space | None = None,
+    data: NamedData | OwnData = DIGITS,
+    splits: int = 1,
+    storage: str | None = None,
+    study: str = "rankreg",
+) -> Job:
+    return Job(data, plan or Space(BASE, total=6), out, splits, storage, study)
+
+
+def search(job: Job, **more: Any) -> list[FrozenTrial]:
+    return run_search(job.data, job.plan, job.out, splits=job.splits, storage=job.storage, study=job.study, **more)
 
 
 def outline(trials: list[FrozenTrial]) -> list[tuple[Any, ...]]:
@@ -75,30 +88,30 @@ def test_every_method_is_tried_by_default_first_and_the_same_seed_gives_the_same
     assert [trial.params["method"] for trial in first[:5]] == ["none", *METHODS]
     assert [trial.params.get("sampling") for trial in first[:2]] == ["shuffled", "balanced"]
     assert len(first) == 6
-    other = search(request(tmp_path / "c", seed=1))
+    other = search(request(tmp_path / "c", Space(BASE.model_copy(update={"seed": 1}), total=6)))
     assert outline(other)[5:] != outline(first)[5:]
 
 
 @pytest.mark.slow
 def test_a_search_goes_on_where_it_stopped_and_a_dead_trial_neither_counts_nor_blocks(tmp_path: Path) -> None:
-    whole = search(request(tmp_path / "whole", Search(Space(BASE), total=7)))
+    whole = search(request(tmp_path / "whole", Space(BASE, total=7)))
 
-    parted = request(tmp_path / "parted", Search(Space(BASE), total=5))
+    parted = request(tmp_path / "parted", Space(BASE, total=5))
     search(parted)
     study = parted.open()
     dead = study.ask()  # a process that was killed leaves its trial so
     dead.suggest_float("learning_rate", 0.001, 0.1, log=True)
-    again = search(replace(parted, plan=Search(Space(BASE), total=7)))
+    again = search(replace(parted, plan=Space(BASE, total=7)))
     assert outline(again) == outline(whole)
     states = [trial.state for trial in parted.open().get_trials()]
     assert states.count(TrialState.FAIL) == 1
     assert TrialState.RUNNING not in states
-    assert outline(search(replace(parted, plan=Search(Space(BASE), total=7)))) == outline(whole)  # nothing is left
+    assert outline(search(replace(parted, plan=Space(BASE, total=7)))) == outline(whole)  # nothing is left
 
 
 def test_a_baseline_that_was_killed_is_run_again(tmp_path: Path) -> None:
-    asked = request(tmp_path, Search(Space(BASE, methods=("none",)), total=2))
-    search(replace(asked, plan=Search(Space(BASE, methods=("none",)), total=0)))
+    asked = request(tmp_path, Space(BASE, methods=("none",), total=2))
+    search(replace(asked, plan=Space(BASE, methods=("none",), total=0)))
     assert asked.open().ask().user_attrs["fixed"] == "none by default"
     trials = {trial.user_attrs["fixed"]: trial.number for trial in search(asked)}
     assert trials == {"none, balanced": 1, "none by default": 2}
@@ -112,7 +125,7 @@ class NeverDone(AlmGrid):
 
 
 @dataclass(frozen=True)
-class Poisoned(Named):
+class Poisoned(NamedData):
     """Digits whose other parts hold wrong labels and inputs that no network survives."""
 
     def load(self, split: int) -> Splits:
@@ -135,7 +148,7 @@ def test_the_test_part_is_never_looked_at(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_rows_of_the_calibration_and_test_parts_of_a_file_change_nothing(tmp_path: Path) -> None:
     table = write_table(tmp_path / "data.csv", rows=300, positives=60)
-    own = Own(Source(table, target="sick", drop=("name",), seed=3), tmp_path / "cache")
+    own = OwnData(Source(table, target="sick", drop=("name",), seed=3), tmp_path / "cache")
     clean = search(request(tmp_path / "clean", data=own, splits=2))
     held_out = {row for part in ("calibration", "test") for row in own.load(0)[part].rows}
     assert held_out == {row for part in ("calibration", "test") for row in own.load(1)[part].rows}
@@ -152,7 +165,7 @@ def test_rows_of_the_calibration_and_test_parts_of_a_file_change_nothing(tmp_pat
 @pytest.mark.slow
 def test_what_lags_behind_is_given_up_but_never_the_baseline(tmp_path: Path) -> None:
     wide = Space(BASE.model_copy(update={"epochs": 5}))
-    trials = search(request(tmp_path, Search(wide, total=16)))
+    trials = search(request(tmp_path, replace(wide, total=16)))
     states = [trial.state for trial in trials]
     assert TrialState.PRUNED in states
     for trial in trials:
@@ -160,23 +173,23 @@ def test_what_lags_behind_is_given_up_but_never_the_baseline(tmp_path: Path) -> 
             assert "fixed" not in trial.user_attrs
             assert max(trial.intermediate_values, default=0) < 10 or "diverged" in trial.user_attrs
     assert all(trial.state is TrialState.COMPLETE for trial in trials if "fixed" in trial.user_attrs)
-    result = results_of(trials, Search(wide, total=16))
+    result = rank_trials(trials, replace(wide, total=16))
     assert result.given_up + result.diverged == states.count(TrialState.PRUNED)
     assert result.best.value == min(trial.value for trial in trials if trial.value is not None)
 
 
 def test_a_trial_that_diverges_is_given_up_and_counted(tmp_path: Path) -> None:
     wild = BASE.model_copy(update={"learning_rate": 1e30, "optimizer": BASE.optimizer})
-    plan = Search(Space(wild, methods=("none",), losses=("bce",)), total=2)
+    plan = Space(wild, methods=("none",), losses=("bce",), total=2)
     trials = search(request(tmp_path, plan))
     assert len(trials) == 2
     assert all("diverged" in trial.user_attrs for trial in trials)
     with pytest.raises(ValueError, match="2 diverged: lower learning_rate"):
-        results_of(trials, plan)
+        rank_trials(trials, plan)
 
 
 def test_the_value_is_the_mean_over_splits_at_the_epoch_that_training_would_choose(tmp_path: Path) -> None:
-    asked = request(tmp_path, Search(Space(BASE, methods=("none",), losses=("bce",)), total=1), splits=3)
+    asked = request(tmp_path, Space(BASE, methods=("none",), losses=("bce",), total=1), splits=3)
     (trial,) = search(asked)
     splits = trial.user_attrs["splits"]
     assert len(splits) == 3
@@ -197,7 +210,7 @@ def test_the_grid_of_alm_runs_in_two_steps(tmp_path: Path) -> None:
     assert {(t.params["alm.rho"], t.params["alm.mu"]) for t in second} == {
         (best.params["alm.rho"], best.params["alm.mu"])
     }
-    result = results_of(trials, plan)
+    result = rank_trials(trials, plan)
     assert result.best.config.method.name == "alm"
     assert result.baseline is not None
     assert result.baseline.config.method.name == "none"
@@ -205,21 +218,21 @@ def test_the_grid_of_alm_runs_in_two_steps(tmp_path: Path) -> None:
 
 
 def test_another_search_in_the_same_place_is_refused(tmp_path: Path) -> None:
-    search(request(tmp_path, Search(Space(BASE), total=1)))
+    search(request(tmp_path, Space(BASE, total=1)))
     with pytest.raises(ValueError, match=r"differs in losses: choose another --out"):
-        search(request(tmp_path, Search(Space(BASE, losses=("bce",)), total=1)))
+        search(request(tmp_path, Space(BASE, losses=("bce",), total=1)))
     other = BASE.model_copy(update={"tpr": 0.5, "learning_rate": 0.5})
     with pytest.raises(ValueError, match=r"differs in learning_rate, tpr: choose another --out"):
-        search(request(tmp_path, Search(Space(other), total=1)))
+        search(request(tmp_path, Space(other, total=1)))
     with pytest.raises(ValueError, match=r"differs in data"):
-        search(request(tmp_path, Search(Space(BASE), total=1), data=Named("digits", ratio=20)))
+        search(request(tmp_path, Space(BASE, total=1), data=NamedData("digits", ratio=20)))
 
 
 @pytest.mark.slow
 def test_two_folders_share_a_storage(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shared.sqlite3'}"
-    search(request(tmp_path / "a", Search(Space(BASE), total=3), storage=url, study="ours"))
-    trials = search(request(tmp_path / "b", Search(Space(BASE), total=6), storage=url, study="ours"))
+    search(request(tmp_path / "a", Space(BASE, total=3), storage=url, study="ours"))
+    trials = search(request(tmp_path / "b", Space(BASE, total=6), storage=url, study="ours"))
     assert len(trials) == 6
     assert optuna.get_all_study_names(storage=url) == ["ours"]
     assert not (tmp_path / "a/study.sqlite3").exists()
@@ -228,7 +241,7 @@ def test_two_folders_share_a_storage(tmp_path: Path) -> None:
 
 
 def test_machines_that_start_at_once_run_no_baseline_twice(tmp_path: Path) -> None:
-    plan = Search(Space(BASE, methods=("none",)), total=3)
+    plan = Space(BASE, methods=("none",), total=3)
     asked = request(tmp_path, plan, storage=f"sqlite:///{tmp_path / 'shared.sqlite3'}")
     search(replace(asked, plan=replace(plan, total=0)))  # the first one asks for both baselines
     for name, params in plan.wanted([]).items():
@@ -245,7 +258,9 @@ def test_machines_that_start_at_once_run_no_baseline_twice(tmp_path: Path) -> No
 def test_a_grid_draws_no_trial_of_its_own(tmp_path: Path) -> None:
     asked = request(tmp_path, AlmGrid(BASE))
     study = asked.open()
-    run_one(study, NeverDone(BASE), asked.parts(), lambda doing: None)  # others have taken the last one meanwhile
+    run_trial(
+        study, NeverDone(BASE), load_parts(asked.data, asked.splits), lambda doing: None
+    )  # others have taken the last one meanwhile
     assert [trial.state for trial in study.get_trials()] == [TrialState.FAIL]
 
 
@@ -263,8 +278,8 @@ def test_a_storage_that_cannot_be_opened_is_said_without_its_password(tmp_path: 
 
 
 def test_results_are_files_to_go_on_with(tmp_path: Path) -> None:
-    plan = Search(Space(BASE), total=5)
-    result = results_of(search(request(tmp_path, plan)), plan)
+    plan = Space(BASE, total=5)
+    result = rank_trials(search(request(tmp_path, plan)), plan)
     write_results(tmp_path, result, tpr=0.9)
     best = TrainConfig.from_toml(tmp_path / "best.toml")
     assert best.model_copy(update={"tpr": 0.9}) == result.best.config
@@ -277,19 +292,19 @@ def test_results_are_files_to_go_on_with(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_processes_share_the_trials_among_them(tmp_path: Path) -> None:
-    trials = search(request(tmp_path, Search(Space(BASE), total=6)), workers=2)
+    trials = search(request(tmp_path, Space(BASE, total=6)), workers=2)
     assert len(trials) == 6
     fixed = sorted(trial.user_attrs["fixed"] for trial in trials if "fixed" in trial.user_attrs)
     assert fixed == sorted([*(f"{method} by default" for method in METHODS), "none, balanced"])
-    alone = search(request(tmp_path / "alone", Search(Space(BASE), total=5)))
+    alone = search(request(tmp_path / "alone", Space(BASE, total=5)))
     values = {trial.user_attrs["fixed"]: trial.value for trial in trials if "fixed" in trial.user_attrs}
     assert {trial.user_attrs["fixed"]: trial.value for trial in alone} == values
 
 
 @pytest.mark.slow
 def test_a_fault_in_a_process_is_said_here(tmp_path: Path) -> None:
-    good = request(tmp_path, Search(Space(BASE), total=4))
-    parts = good.parts()
-    bad = replace(good, data=Named("melanoma", data_dir=tmp_path / "nowhere"))
-    with pytest.raises(ValueError, match="Melanoma is not in"):
+    good = request(tmp_path, Space(BASE, total=4))
+    parts = load_parts(good.data, good.splits)
+    bad = replace(good, data=NamedData("melanoma", data_dir=tmp_path / "nowhere"))
+    with pytest.raises(FileNotFoundError, match="Melanoma is not in"):
         search(bad, parts=parts, workers=2)
