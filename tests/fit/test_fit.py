@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pandas as pd
 import pytest
 
-from rankreg.bundle import load_bundle
+from rankreg.bundle import Threshold, export_onnx, load_bundle
 from rankreg.fit import DEFAULTS, Source, fit, load_source, settings
-from rankreg.fit.pipeline import choose_threshold
-from rankreg.operating import certify
+from rankreg.operating import certify, choose_threshold
 from rankreg.scores import Scores
 from tests.own_data import CommandLine, shared_data, write_images, write_table
 
@@ -29,25 +29,57 @@ def scores_of(seed: int, positives: int) -> Scores:
     return Scores(np.arange(300), labels, (rng.normal(size=300) + labels).astype(np.float32))
 
 
-def test_a_certified_threshold_is_the_desks_less_a_hair() -> None:
+def chosen(calibration: Scores, tpr: float) -> Threshold:
+    """The threshold as a bundle has it."""
+    return Threshold.of(choose_threshold(calibration.labels, calibration.values, tpr=tpr, confidence=0.95))
+
+
+def test_a_certified_threshold_is_the_certified_score_less_a_hair() -> None:
     calibration = scores_of(0, 100)
     point = certify(calibration.labels, calibration.values, tpr=0.9, confidence=0.95)
-    found = choose_threshold(calibration, tpr=0.9, confidence=0.95)
+    found = chosen(calibration, 0.9)
     assert found.certified
-    assert found.value == pytest.approx(point.threshold - 1e-5 * max(1, abs(point.threshold)), rel=1e-9)
+    assert found.value == pytest.approx(point.threshold - 1e-5 * max(1, abs(point.threshold)), abs=1e-7)
+    assert found.value <= point.threshold - 1e-5
+    assert found.value == float(np.float32(found.value))
     assert found.certificate is not None
-    assert found.certificate["recall"] == point.recall
+    assert (found.certificate["recall"], found.certificate["rank"]) == (point.recall, point.rank)
+    assert found.certificate["threshold"] == found.value
 
 
 def test_too_few_positives_leave_the_threshold_uncertified_and_say_what_it_takes() -> None:
     calibration = scores_of(1, 20)
-    found = choose_threshold(calibration, tpr=0.98, confidence=0.95)
+    found = chosen(calibration, 0.98)
     assert not found.certified
     assert found.certificate is None
     assert found.positives_needed == 149  # the least n with 0.98^n ≤ 0.05
     assert found.highest_tpr == pytest.approx(0.05 ** (1 / 20))
     caught = calibration.values[calibration.labels == 1] >= found.value
     assert caught.mean() >= 0.98
+
+
+@pytest.mark.parametrize("tpr", [0.7, 0.95])  # certified, and not
+def test_one_model_has_one_threshold(rankreg: CommandLine, tmp_path: Path, tpr: float) -> None:
+    data = write_table(tmp_path / "data.csv")
+    arguments = ("--target", "sick", "--id", "name", "--epochs", 2, "--tpr", tpr, "--out", tmp_path / "out")
+    assert rankreg("fit", data, *arguments)[0] == 0
+    bundle = load_bundle(tmp_path / "out")
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    page = (tmp_path / "out/report.html").read_text()
+    data_of_page = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert data_of_page is not None
+    onnx_model = onnx.load(export_onnx(bundle, tmp_path / "model.onnx").out)
+    metadata = {entry.key: json.loads(entry.value) for entry in onnx_model.metadata_props}
+    (compared,) = (node for node in onnx_model.graph.node if node.op_type == "Less")
+    arrays = {array.name: onnx.numpy_helper.to_array(array) for array in onnx_model.graph.initializer}
+    value = bundle.card.threshold.value
+    assert bundle.card.threshold.certified == (tpr == 0.7)
+    assert summary["threshold"] == bundle.card.threshold.model_dump(mode="json")
+    assert summary["test"]["threshold"] == bundle.card.metrics["threshold"] == value
+    assert (metadata["threshold"], float(arrays[compared.input[1]])) == (value, value)
+    assert repr(value) in data_of_page[1]
+    if bundle.card.threshold.certificate is not None:
+        assert bundle.card.threshold.certificate["threshold"] == value
 
 
 def test_options_win_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def small(path: Path, **changes: Any) -> Path:
         ({"sick": ["yes", "no"] * 200}, ("--target", "sick"), "say which value is the positive one"),
         ({"sick": ["yes", "no"] * 200}, ("--target", "sick", "--positive", "ja"), "'ja'"),
         ({}, ("--target", "sick", "--size", "64"), "is a table, for which there is no --size"),
-        ({}, ("--target", "sick", "--tpr", "98"), "write 0.98 for 98 %"),
+        ({}, ("--target", "sick", "--tpr", "98"), "tpr must lie strictly between 0 and 1, got 98"),
         ({}, ("--target", "sick", "--model", "resnet10"), "resnet10"),
         ({}, ("--target", "sick", "--method", "rankregg"), "unknown method 'rankregg': did you mean 'rankreg'"),
         ({}, ("--target", "sick", "--loss", "nope"), "rankreg: loss: unknown loss 'nope'"),
@@ -139,7 +139,11 @@ def test_help_needs_neither_torch_nor_pandas_nor_scipy() -> None:
     ("content", "options", "message"),
     [
         ("size,sick\n", (), "holds no rows, only a header line"),
-        ("size,sick\n1,2,3\n", ("--tpr", "98"), "write 0.98 for 98 %"),  # not a word about the broken table
+        (
+            "size,sick\n1,2,3\n",
+            ("--tpr", "98"),
+            "tpr must lie strictly between 0 and 1, got 98",
+        ),  # not a word about the broken table
         ("name,sick\n" + "".join(f"row-{k},{k % 2}\n" for k in range(40)), (), "no value occurs twice in name"),
     ],
 )

@@ -14,9 +14,7 @@ from sklearn.frozen import FrozenEstimator
 
 import rankreg.estimators.network_classifier as classifier
 from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier
-from rankreg.fit.pipeline import choose_threshold
-from rankreg.operating import UnitSizes, certify
-from rankreg.scores import Scores
+from rankreg.operating import UnitSizes, certify, choose_threshold
 
 DRAWS = 1000
 NEGATIVES = 60
@@ -85,11 +83,9 @@ def test_the_threshold_of_a_fit_falls_short_no_more_often_than_promised(name: st
     setting = SETTINGS[name]
     missed = over_rows = 0
     for values, labels, units in draws(setting, 1):
-        found = choose_threshold(
-            Scores(np.arange(len(labels)), labels, values, units), tpr=setting.tpr, confidence=0.95
-        )
+        found = choose_threshold(labels, values, tpr=setting.tpr, confidence=0.95, units=units)
         assert found.certified
-        assert (found.units, found.calibration_positives) == (setting.units, labels.sum())
+        assert (found.units, found.positives) == (setting.units, labels.sum())
         missed += short(found.value, setting.tpr)
         over_rows += short(certify(labels, values, tpr=setting.tpr).threshold, setting.tpr)
     assert missed <= 0.05 * DRAWS

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
@@ -23,12 +22,10 @@ from pydantic import (
 from rankreg.datasets.images import MOST_PIXELS, SMALLEST
 from rankreg.labels import LabelRule
 from rankreg.models import MLPShape, ModelShape
-from rankreg.operating import Per
+from rankreg.notation import json_value
+from rankreg.operating import ChosenThreshold, Per
 
 FORMAT_VERSION = 1
-# A score changes in the last digits with the batch it is computed in and with the machine. The threshold is a
-# positive's own score, so it is lowered by more than that; a lower threshold never catches less.
-SLACK = 1e-5
 
 Share = Annotated[float, Field(gt=0, lt=1)]
 Side = Annotated[int, Field(ge=SMALLEST, le=MOST_PIXELS)]
@@ -166,9 +163,31 @@ class Threshold(_Part):
     positives_needed: PositiveInt | None = None
     units_needed: PositiveInt | None = None
 
+    @classmethod
+    def of(cls, chosen: ChosenThreshold) -> "Threshold":
+        """The threshold that `rankreg.operating.choose_threshold` chose.
+
+        Args:
+            chosen: its result.
+        """
+        with_units = chosen.units is not None
+        return cls(
+            value=chosen.value,
+            tpr=chosen.tpr,
+            confidence=chosen.confidence,
+            certified=chosen.certified,
+            calibration_positives=chosen.positives,
+            units=chosen.units,
+            per=chosen.per,
+            certificate=None if chosen.point is None else json_value(chosen.point.to_dict()),
+            highest_tpr=chosen.highest_tpr,
+            positives_needed=None if with_units else chosen.needed,
+            units_needed=chosen.needed if with_units else None,
+        )
+
     @property
     def positives(self) -> int:
-        """Those of the calibration part."""
+        """The number of calibration positives."""
         return self.calibration_positives
 
     @model_validator(mode="after")
@@ -254,11 +273,6 @@ def digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def lowered(threshold: float) -> float:
-    """A threshold of a network's scores less what these may differ by: 1e-5, or that share of it."""
-    return threshold - SLACK * max(1.0, abs(threshold))
-
-
 def versions_of(*packages: str) -> dict[str, str]:
     """Python's version and those of the packages."""
     found = {"python": python_version()}
@@ -268,12 +282,3 @@ def versions_of(*packages: str) -> dict[str, str]:
         except PackageNotFoundError:  # run from a source tree
             found[package] = "unknown"
     return found
-
-
-def finite(value: Any) -> Any:
-    """JSON values in which an infinite or missing number is None: JSON has no name for them."""
-    if isinstance(value, dict):
-        return {key: finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -19,11 +19,10 @@ from rankreg.operating import (
     auc_interval,
     findings,
     fpr_at_tpr_interval,
-    lower_bound,
     percent,
-    upper_bound,
+    share_interval,
 )
-from rankreg.operating.units import Trials, rows_of, unit_codes
+from rankreg.operating.units import unit_codes
 from rankreg.safe_files import write_whole
 from rankreg.scores import Scores
 
@@ -100,10 +99,12 @@ def evaluate_scores(
 
     def share_of(hits: Bools, among: Bools) -> Interval:
         trials = int(np.count_nonzero(among)) if codes is None else UnitSizes.of(np.bincount(codes[among]))
-        return share_interval(int(np.count_nonzero(hits & among)), trials, confidence)
+        return share_interval(int(np.count_nonzero(hits & among)), trials, confidence=confidence)
 
-    caught = None if codes is None else len(np.unique(codes[alarm & positive]))
-    in_all = None if codes is None else len(np.unique(codes[positive]))
+    in_all = of_units = None
+    if codes is not None:
+        in_all, caught = len(np.unique(codes[positive])), len(np.unique(codes[alarm & positive]))
+        of_units = share_interval(caught, in_all, confidence=confidence)
     return Evaluation(
         threshold=threshold,
         positives=int(np.count_nonzero(positive)),
@@ -118,19 +119,8 @@ def evaluate_scores(
             for tpr in tprs
         },
         units=in_all,
-        recall_of_units=None if caught is None or in_all is None else share_interval(caught, in_all, confidence),
+        recall_of_units=of_units,
         findings=findings(positive, scores, threshold=threshold, confidence=confidence, units=codes),
-    )
-
-
-def share_interval(successes: int, trials: Trials, confidence: float) -> Interval:
-    """A share with its two-sided interval: Clopper–Pearson, or over units that are given by their sizes."""
-    each_side = (1 + confidence) / 2
-    return Interval(
-        successes / rows_of(trials),
-        lower_bound(successes, trials, each_side),
-        upper_bound(successes, trials, each_side),
-        confidence,
     )
 
 

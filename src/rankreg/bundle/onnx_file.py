@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg.bundle.card import BundleCard, Categorical, ImageInputs, Numeric, TableInputs, finite, read_inputs
+from rankreg.bundle.card import BundleCard, Categorical, ImageInputs, Numeric, TableInputs, read_inputs
 from rankreg.bundle.onnx_graph import Graph, add_network, onnx_package
 from rankreg.bundle.storage import Bundle
 from rankreg.datasets.preprocessing import FARTHEST, LARGEST, NO_SPREAD, TablePreprocessor
+from rankreg.notation import json_value
 from rankreg.safe_files import write_whole
 from rankreg.train import score
 
@@ -152,7 +153,7 @@ def metadata(card: BundleCard, inputs: dict[str, Any]) -> dict[str, str]:
         "versions": card.versions,
         "weights_sha256": card.weights.sha256,
     }
-    return {key: json.dumps(finite(value), ensure_ascii=False) for key, value in content.items()}
+    return {key: json.dumps(json_value(value), ensure_ascii=False) for key, value in content.items()}
 
 
 def compare(

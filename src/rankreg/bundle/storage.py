@@ -19,8 +19,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from rankreg.bundle.card import FORMAT_VERSION, BundleCard, Weights, digest, finite, first_fault
+from rankreg.bundle.card import FORMAT_VERSION, BundleCard, Weights, digest, first_fault
 from rankreg.models import build_model
+from rankreg.notation import json_value
 from rankreg.safe_files import read_json, read_within, write_whole
 
 CARD = "bundle.json"
@@ -78,7 +79,7 @@ def save_bundle(folder: Path, network: nn.Module, **card: Any) -> Bundle:
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     packed = save(weights)
     made = BundleCard(**card, weights=Weights(sha256=hashlib.sha256(packed).hexdigest()))
-    content = finite(made.model_dump(mode="json"))
+    content = json_value(made.model_dump(mode="json"))
     content["sha256"] = digest(content)
     folder = folder.resolve()  # a link to a folder stays a link
     if folder.exists() and not folder.is_dir():

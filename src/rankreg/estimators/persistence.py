@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from rankreg.bundle import Threshold, load_bundle, save_bundle
-from rankreg.bundle.card import ImageInputs, TableInputs, finite, first_fault, read_inputs, versions_of
+from rankreg.bundle.card import ImageInputs, TableInputs, first_fault, read_inputs, versions_of
 from rankreg.estimators.network_fit import Alarm, Fit, Images, Rows, is_folds, plain, settings_of
+from rankreg.notation import json_value
 from rankreg.operating import OperatingPoint, Per
 from rankreg.train import TrainConfig
 from rankreg.train.config import renamed
@@ -174,7 +175,7 @@ def _threshold(model: Any, found: Fit, alarm: Alarm) -> Threshold:
         calibration_positives=0 if alarm.calibration is None else alarm.calibration["positives"],
         units=None if alarm.point is None else alarm.point.units,
         per=model.per,
-        certificate=None if alarm.point is None else finite(alarm.point.to_dict()),
+        certificate=None if alarm.point is None else json_value(alarm.point.to_dict()),
     )
 
 

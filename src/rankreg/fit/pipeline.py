@@ -11,14 +11,13 @@ from pydantic import ValidationError
 
 from rankreg._names import look_up
 from rankreg.bundle import Bundle, Evaluation, Threshold, evaluate_scores, save_bundle
-from rankreg.bundle.card import finite, lowered, versions_of
+from rankreg.bundle.card import versions_of
 from rankreg.bundle.evaluation import write_scores
 from rankreg.bundle.storage import INNER
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.distributed import join
-from rankreg.metrics import empirical_thresholds
-from rankreg.operating import NotEnoughPositives, Per, certify, positives_needed
-from rankreg.operating.units import Sample
+from rankreg.notation import json_value
+from rankreg.operating import Per, choose_threshold, positives_needed
 from rankreg.report import Model, Settings, write
 from rankreg.scores import Scores
 from rankreg.train import Run, TrainConfig, score_samples, train
@@ -76,7 +75,9 @@ def fit(
     scores = {part: score_samples(run.model, splits[part], precision="float32") for part in ("calibration", "test")}
     if per == "unit":
         scores = {part: _with_units(found) for part, found in scores.items()}
-    threshold = choose_threshold(scores["calibration"], tpr=tpr, confidence=confidence, per=per)
+    held = scores["calibration"]
+    chosen = choose_threshold(held.labels, held.values, tpr=tpr, confidence=confidence, units=held.units, per=per)
+    threshold = Threshold.of(chosen)
     test = evaluate_scores(
         scores["test"].labels,
         scores["test"].values,
@@ -89,10 +90,8 @@ def fit(
         write_scores(home / f"{part}-scores.csv", values)
     bundle = save_bundle(home / INNER, run.model, **_card(splits, run, threshold, test))
     summary = {"threshold": threshold.model_dump(mode="json"), "test": test.to_dict(), "parts": bundle.card.parts}
-    write_json(home / "summary.json", finite(summary))
-    report = write_report(
-        home / "report.html", splits, scores["calibration"], run.config, tpr=tpr, confidence=confidence, per=per
-    )
+    write_json(home / "summary.json", json_value(summary))
+    report = write_report(home / "report.html", splits, held, run.config, threshold)
     return Fitted(home, bundle, test, len(run.history), run.best_epoch, report)
 
 
@@ -106,34 +105,6 @@ def check_request(out: Path, *, tpr: float, confidence: float) -> None:
             return
 
 
-def choose_threshold(calibration: Scores, *, tpr: float, confidence: float, per: Per = "row") -> Threshold:
-    """The certified threshold, or the empirical one marked as uncertified where positives or units are too few."""
-    labels, values, units = calibration.labels, calibration.values, calibration.units
-    known: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
-    try:
-        point = certify(labels, values, tpr=tpr, confidence=confidence, units=units, per=per)
-    except NotEnoughPositives as shortage:
-        judged = Sample.of(labels, values, units).judged(per)
-        return Threshold(
-            value=lowered(float(empirical_thresholds(judged.scores, np.array([tpr]))[0])),
-            certified=False,
-            calibration_positives=int(np.count_nonzero(labels == 1)),
-            units=shortage.units,
-            highest_tpr=shortage.highest_tpr,
-            positives_needed=shortage.needed if units is None else None,
-            units_needed=None if units is None else shortage.needed,
-            **known,
-        )
-    return Threshold(
-        value=lowered(point.threshold),
-        certified=True,
-        certificate=finite(point.to_dict()),
-        calibration_positives=point.positives,
-        units=point.units,
-        **known,
-    )
-
-
 def _card(splits: Splits, run: Run, threshold: Threshold, test: Evaluation) -> Mapping[str, Any]:
     return {
         "name": splits.name,
@@ -143,7 +114,7 @@ def _card(splits: Splits, run: Run, threshold: Threshold, test: Evaluation) -> M
         "threshold": threshold,
         "training": run.config.model_dump(mode="json") | {"best_epoch": run.best_epoch},
         "parts": {name: _counted(part) for name, part in splits.parts.items()},
-        "metrics": finite(test.to_dict()),
+        "metrics": json_value(test.to_dict()),
         "versions": versions_of("rankreg", "torch", "numpy", "pandas", "pillow", "safetensors"),
     }
 
@@ -160,17 +131,16 @@ def _counted(part: Samples) -> dict[str, int]:
     return found if part.units is None else found | {"positive_units": len(np.unique(part.units[positive]))}
 
 
-def write_report(
-    path: Path, splits: Splits, calibration: Scores, config: TrainConfig, *, tpr: float, confidence: float, per: Per
-) -> str:
+def write_report(path: Path, splits: Splits, calibration: Scores, config: TrainConfig, threshold: Threshold) -> str:
     """Write the report; where it was put, or why there is none (a network that gives every sample one score)."""
     part = splits["calibration"]
     pictures = splits.preprocessing.get("kind") == "image"
-    model = Model.of(splits.name, calibration, image=(lambda place: picture(part, place)) if pictures else None)
+    image = (lambda place: picture(part, place)) if pictures else None
+    model = Model.of(splits.name, calibration, image=image, threshold=threshold.value)
     settings = Settings(
-        tprs=(tpr,),
-        confidence=confidence,
-        per=per,
+        tprs=(threshold.tpr,),
+        confidence=threshold.confidence,
+        per=threshold.per,
         title=f"Operating point of {splits.name}",
         config=config.model_dump(mode="json", exclude_none=True),
     )

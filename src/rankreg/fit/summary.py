@@ -76,8 +76,8 @@ def _price(threshold: Threshold) -> Lines:
     if threshold.certificate is None:
         return []
     extra, usual = threshold.certificate["extra_alarms_per_1000"], threshold.certificate["uncertified"]
-    if usual["threshold"] == threshold.certificate["threshold"]:
-        return [("Price", "no price: the threshold without guarantee is the same one")]
+    if all(usual[share] == threshold.certificate[share] for share in ("recall", "fpr")):
+        return [("Price", "none: the threshold without guarantee raises the same alarms")]
     at_most = "at most " if usual.get("tied") else ""  # cards written before ties were noted lack it
     chance = f"{at_most}{100 * usual['shortfall_risk']:.0f} %"
     risk = f", which catches less than {percent(threshold.tpr)} with a chance of {chance}"

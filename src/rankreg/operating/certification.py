@@ -206,7 +206,8 @@ class ChosenThreshold(Record):
     """The threshold to use: alarm when score ≥ value.
 
     Args:
-        value: the threshold, lowered by what scores may differ when they are computed again.
+        value: the threshold, lowered by what scores may differ when they are computed again. It is a
+            float32 number if the scores are, so that every runtime compares with the same number.
         certified: with `confidence`, the recall on new positives is at least `tpr`. Otherwise the threshold is
             the empirical one, which guarantees nothing.
         tpr: the target recall.
@@ -214,7 +215,7 @@ class ChosenThreshold(Record):
         per: "row" for the recall of rows, "unit" for the recall of units.
         positives: how many calibration positives there were.
         units: how many units they belong to; None if none were given.
-        point: the certified operating point; None without a certificate.
+        point: the certified operating point at `value`; None without a certificate.
         highest_tpr: the highest TPR these positives can certify; None if `tpr` is certified.
         needed: how many positives, or units where units were given, certify `tpr`; None if `tpr` is certified.
         because: why nothing is certified, in one sentence; None if `tpr` is certified.
@@ -246,7 +247,7 @@ def choose_threshold(
 ) -> ChosenThreshold:
     """The threshold to use after calibration: certified if the positives suffice, otherwise empirical.
 
-        value = threshold − rounding · max(scale, |threshold|)
+        value = threshold − rounding · max(scale, |threshold|),    rounded down to float32 if the scores are float32
 
     The threshold is the score of one positive. Scores differ in the last digits when they are computed in another
     batch or on another machine, so it is lowered by more than that. A lower threshold never catches less.
@@ -269,20 +270,20 @@ def choose_threshold(
 
     >>> labels, scores = [0] * 900 + [1] * 100, [*range(900), *range(800, 900)]
     >>> chosen = choose_threshold(labels, scores)
-    >>> chosen.certified, chosen.point.threshold, round(chosen.value, 3)
-    (True, 801.0, 800.992)
+    >>> chosen.certified, round(chosen.value, 3), chosen.point.threshold == chosen.value
+    (True, 800.992, True)
     >>> few = choose_threshold(labels[850:950], scores[850:950])
     >>> few.certified, few.needed
     (False, 59)
     """
     settings: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
+    sample = Sample.of(y_true, y_score, units)
     try:
         point = certify(y_true, y_score, units=units, **settings)
     except NotEnoughPositives as shortage:
-        sample = Sample.of(y_true, y_score, units)
         usual = float(empirical_thresholds(sample.judged(per).scores, np.array([tpr]))[0])
         return ChosenThreshold(
-            value=lowered(usual, rounding, scale),
+            value=_rounded_down(lowered(usual, rounding, scale), y_score),
             certified=False,
             positives=len(sample.positives),
             units=shortage.units,
@@ -291,10 +292,21 @@ def choose_threshold(
             because=str(shortage),
             **settings,
         )
-    value = lowered(point.threshold, rounding, scale)
-    return ChosenThreshold(
-        value=value, certified=True, positives=point.positives, units=point.units, point=point, **settings
+    value = _rounded_down(lowered(point.threshold, rounding, scale), y_score)
+    at_value = point_at(
+        sample, point.rank, fpr_confidence=point.fpr_confidence, prevalence=None, threshold=value, **settings
     )
+    return ChosenThreshold(
+        value=value, certified=True, positives=point.positives, units=point.units, point=at_value, **settings
+    )
+
+
+def _rounded_down(value: float, scores: ArrayLike) -> float:
+    """The value, or the next lower float32 number where the scores are float32."""
+    if np.asarray(scores).dtype != np.float32:
+        return value
+    nearest = np.float32(value)
+    return float(nearest if nearest <= value else np.nextafter(nearest, np.float32(-np.inf)))
 
 
 def lowered(threshold: float, rounding: float = NETWORK_ROUNDING, scale: float = 1.0) -> float:
