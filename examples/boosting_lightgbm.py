@@ -24,7 +24,7 @@ def main(rows: int = 6000) -> dict[str, float]:
 
     plain = LGBMClassifier(**settings).fit(train, y_train)
     ranked = LGBMClassifier(objective=lightgbm_objective(), **settings).fit(train, y_train)
-    stopped = RankRegLGBMClassifier(LGBMClassifier(**settings), early_stopping_rounds=20, target_tpr=0.9)
+    stopped = RankRegLGBMClassifier(LGBMClassifier(**settings), early_stopping_rounds=20, tpr=0.9)
     stopped.fit(train, y_train)
 
     scores = {

@@ -33,11 +33,32 @@ class ALM(nn.Module):
 
         ℓ = Σ_{i∈P} (μ/2 · q_i² + λ_i · q_i) / (|P| |N|)
 
-    N, P: the batch's negatives and positives; δ: `delta`; μ: grows from `mu` by the factor `rho`, see `end_epoch`;
-    λ_i: the multiplier of training sample i, named by ids in 0 … samples − 1. It starts at 0 and, in training
-    mode, grows by μ·q_i whenever sample i is seen. All of it is in `state_dict()`, in float64
-    whatever the module is cast to. With `positive`, a class index,
-    the term takes logits (N, K) and class labels, and s is `positive_score`.
+    N and P are the batch's negatives and positives. λ_i is the multiplier of training sample i. It
+    starts at 0. In training mode it grows by μ·q_i whenever sample i is seen. All state is in
+    `state_dict()`, and stays in float64 whatever the module is cast to. Call `end_epoch` after each epoch.
+
+    Args:
+        samples: the size of the training set. Ids are 0 … samples − 1.
+        mu: μ₀, the first value of μ. Default 1e-5.
+        delta: δ, the margin between positives and negatives, in score units. Default 0.25.
+        rho: ρ, the factor by which μ grows, see `end_epoch`. Default 2.
+        positive: the index of the positive (critical) class. With it, the term takes logits (N, K)
+            and class labels, and s is `positive_score`. Default: scores are binary.
+
+    Raises:
+        ValueError: a number is out of range.
+
+    Example:
+        >>> import torch
+        >>> from rankreg import ALM
+        >>> alm = ALM(samples=3, mu=1.0, delta=0.0)
+        >>> scores, labels, ids = torch.tensor([2.0, 1.0, 0.0]), torch.tensor([0, 1, 0]), torch.arange(3)
+        >>> alm(scores, labels, ids)  # q = 1: one negative is ahead by 1
+        tensor(0.2500)
+        >>> alm.multipliers
+        tensor([0., 1., 0.], dtype=torch.float64)
+
+    Reference: Sangalli et al., NeurIPS 2021.
     """
 
     name = "alm"
@@ -71,7 +92,19 @@ class ALM(nn.Module):
         self.register_buffer("last_auc", torch.tensor(math.nan, dtype=torch.float64))
 
     def forward(self, scores: Tensor, labels: Tensor, ids: Tensor | None = None) -> Tensor:
-        """The term, a scalar; in training mode the multipliers of the positives seen grow."""
+        """The term. In training mode the multipliers of the batch's positives grow.
+
+        Args:
+            scores: raw, shape (N,), or logits (N, K) if the term has a `positive` class.
+            labels: 1 or 0, shape (N,), or class indices.
+            ids: the index of each sample in the training set, shape (N,). Required.
+
+        Returns:
+            A scalar.
+
+        Raises:
+            ValueError: ids are missing or out of range, or shapes or labels are wrong.
+        """
         scores, labels = one_against_rest(scores, labels, self.positive)
         check_binary(scores, labels)
         ids = self._checked(ids, labels)
@@ -86,8 +119,14 @@ class ALM(nn.Module):
         return lagrangian.to(scores.dtype)
 
     def end_epoch(self, validation_auc: float) -> None:
-        """Let μ grow: once after the third epoch, later whenever the AUC fell by more than 0.05 since the epoch
-        before; never beyond μ₀ρ⁵ (μ₀ρ³ if μ₀ is at least 1e-3)."""
+        """Let μ grow by the factor ρ, if it is time.
+
+        It grows once after the third epoch. Later it grows whenever the AUC fell by more than 0.05
+        since the epoch before. It never exceeds μ₀ρ⁵ (μ₀ρ³ if μ₀ is at least 1e-3).
+
+        Args:
+            validation_auc: the AUC on the validation part after this epoch, in [0, 1].
+        """
         if not 0 <= validation_auc <= 1:
             raise ValueError(
                 f"validation_auc must lie in [0, 1], got {validation_auc!r}: give a share, not a percentage"
@@ -114,6 +153,7 @@ class ALM(nn.Module):
         return ids.long()
 
     def extra_repr(self) -> str:
+        """The settings."""
         return f"{len(self.multipliers)}, mu={float(self.mu):g}, delta={self.delta}, rho={self.rho}"
 
 

@@ -23,21 +23,36 @@ POLICIES: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class PositiveBuffer(nn.Module):
-    """Up to `capacity` positive samples, appended to every batch so that each one has something to rank.
+    """Up to `capacity` positive samples, appended to every batch so that each batch has something to rank.
 
-        inputs, labels = buffer.extend(inputs, labels)
-        scores = model(inputs)
-        ...
-        buffer.update(inputs, labels, scores)
+    It fills up first. Then every new positive takes the place of a held one, chosen by the policy.
+    When a batch brings more positives than the buffer holds, the same policy chooses among them. A
+    sample may be held twice, as in the paper, unless ids are given.
 
-    It fills up first. Then every new positive takes the place of a held one: the one with the highest score
-    ("dequeue-max", which keeps hard positives), the lowest ("dequeue-min") or the oldest ("fifo"). When a batch
-    brings more positives than the buffer holds, the same policy chooses among them. A sample may be held twice, as
-    in the paper, unless ids are given. `positive` is the label of a positive, for multi-class use.
+    Inputs are a tensor, or any nested dict, list or tuple of tensors whose first axis counts samples.
+    They are kept as given, so extend before augmenting. Contents, order and scores are in
+    `state_dict()`. They follow `.to(device)` and the batch's device. On a GPU, `update` waits for the
+    batch's labels.
 
-    Inputs are a tensor or any nested dict, list or tuple of tensors whose first axis counts samples; they are kept
-    as given, so extend before augmenting. Contents, order and scores are in `state_dict()` and follow
-    `.to(device)` and the batch's device. On a GPU, `update` waits for the batch's labels.
+    Args:
+        capacity: how many positives it holds. 0 switches it off. Default 32.
+        policy: which held sample leaves: the one with the highest score ("dequeue-max", which keeps
+            hard positives), the lowest ("dequeue-min") or the oldest ("fifo").
+        positive: the label of a positive. Default 1; a class index in multi-class use.
+
+    Raises:
+        ValueError: the capacity is negative or the policy is unknown.
+
+    Example:
+        >>> import torch
+        >>> from rankreg import PositiveBuffer
+        >>> buffer = PositiveBuffer(capacity=2)
+        >>> for batch in torch.randn(3, 8, 4):
+        ...     inputs, labels = buffer.extend(batch, torch.tensor([1, 0, 0, 0, 0, 0, 0, 0]))
+        ...     scores = inputs.sum(dim=1)  # your model, your loss, your step
+        ...     buffer.update(inputs, labels, scores)
+        >>> len(buffer), len(labels)
+        (2, 10)
 
     Reference: Mohammadi et al., CVPR 2023, section 3.5.
     """
@@ -61,7 +76,19 @@ class PositiveBuffer(nn.Module):
     @overload
     def extend(self, inputs: Tree, labels: Tensor, ids: Tensor) -> tuple[Tree, Tensor, Tensor]: ...
     def extend(self, inputs: Any, labels: Tensor, ids: Tensor | None = None) -> tuple[Any, ...]:
-        """Inputs and labels (and ids, if given) with the whole buffer appended."""
+        """Append the whole buffer to a batch.
+
+        Args:
+            inputs: the batch, any nesting of tensors with N rows.
+            labels: shape (N,).
+            ids: the index of each sample in the training set. Give them always or never.
+
+        Returns:
+            Inputs, labels and, if given, ids, with the buffer at the end.
+
+        Raises:
+            ValueError: rows, structure or dtype differ from the samples held.
+        """
         self._check(inputs, labels, ids)
         self._batch_size = len(labels)
         if len(self):
@@ -72,9 +99,18 @@ class PositiveBuffer(nn.Module):
         return (inputs, labels) if ids is None else (inputs, labels, ids)
 
     def update(self, inputs: Any, labels: Tensor, scores: Tensor, ids: Tensor | None = None) -> None:
-        """Take in the batch's positives, given what `extend` returned and its scores; re-score what was held.
+        """Take in the batch's positives, and give the held ones their new scores.
 
-        Without an `extend` before it, every row is a new one and what is held keeps its scores.
+        Without an `extend` before it, every row is new and the held samples keep their scores.
+
+        Args:
+            inputs: what `extend` returned.
+            labels: what `extend` returned.
+            scores: the model's score of each of these samples, one each, shape (N,).
+            ids: what `extend` returned, if it was given ids.
+
+        Raises:
+            ValueError: shapes do not fit what `extend` returned, or scores contain NaN.
         """
         self._check(inputs, labels, ids)
         if scores.shape != labels.shape:
@@ -142,11 +178,15 @@ class PositiveBuffer(nn.Module):
             )
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Everything that survives a step."""
+        """Everything that survives a step, for `state_dict()`."""
         return {"inputs": plain(self.inputs), "scores": self.scores, "ids": self.ids}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Hold exactly what the saved buffer held."""
+        """Hold exactly what the saved buffer held.
+
+        Args:
+            state: what `get_extra_state` returned.
+        """
         if len(state["scores"]) > self.capacity:
             raise ValueError(
                 f"the saved buffer holds {len(state['scores'])} samples, this one at most {self.capacity}:"
@@ -166,4 +206,5 @@ class PositiveBuffer(nn.Module):
         return self
 
     def extra_repr(self) -> str:
+        """The settings."""
         return f"{len(self)} of {self.capacity}, {self.policy!r}"

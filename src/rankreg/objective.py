@@ -19,7 +19,12 @@ class Term(Protocol):
 
 
 class Terms(NamedTuple):
-    """The parts of an objective by name, and their sum."""
+    """The parts of an objective and their sum.
+
+    Attributes:
+        parts: scalars by name: "base", and the term by its own name.
+        total: their sum, a scalar. Call `total.backward()`.
+    """
 
     parts: dict[str, Tensor]
     total: Tensor
@@ -30,13 +35,29 @@ def _this_process(values: Tensor) -> Tensor:
 
 
 class Objective(nn.Module):
-    """base + term: `terms = objective(scores, labels)`, then `terms.total.backward()`.
+    """Base loss plus term, each reduced once: `objective(scores, labels).total.backward()`.
 
-    base: one loss per sample, e.g. `make_loss("a-fl")`; its mean is taken here and nowhere else. term: `RankReg`,
-    `ALM` or None; its weight is its own. base_over: "union" takes the mean over batch and buffer, which
-    rebalances the classes (the paper's CIFAR experiments), "batch" over the batch alone (its Melanoma experiments);
-    then say how many samples at the end are `buffered`. gather: turns one process's values into those of all
-    processes, differentiably; the one place where several processes would meet.
+        loss = mean of base(scores, labels) + term(scores, labels, ids)
+
+    Args:
+        base: one loss per sample, e.g. `make_loss("a-fl")`. Its mean is taken here and nowhere else.
+        term: `RankReg`, `ALM` or None. Its weight is its own.
+        base_over: "union" takes the mean over batch and buffer, which rebalances the classes (the
+            paper's CIFAR experiments). "batch" takes it over the batch alone (its Melanoma
+            experiments), and then `forward` needs `buffered`.
+        gather: turns one process's values into those of all processes, differentiably. Default: one
+            process.
+
+    Raises:
+        ValueError: base_over is unknown.
+
+    Example:
+        >>> import torch
+        >>> from rankreg import Objective, RankReg, make_loss
+        >>> objective = Objective(make_loss("bce"), RankReg())
+        >>> terms = objective(torch.tensor([2.0, 1.0, 0.0]), torch.tensor([0, 1, 0]))
+        >>> {name: round(part.item(), 3) for name, part in terms.parts.items()}
+        {'base': 1.044, 'rankreg': 0.044}
     """
 
     def __init__(
@@ -60,10 +81,21 @@ class Objective(nn.Module):
         buffered: int = 0,
         weights: Tensor | None = None,
     ) -> Terms:
-        """Scores (N,) or logits (N, K), labels (N,), the last `buffered` samples from the buffer.
+        """The base loss, the term and their sum.
 
-        weights: one factor per sample of its base loss; the mean still divides by the number of samples. The term
-        ranks all samples alike.
+        Args:
+            scores: shape (N,), or logits (N, K).
+            labels: shape (N,).
+            ids: the index of each sample in the training set, for `ALM`.
+            buffered: how many samples at the end come from the buffer.
+            weights: one factor per sample for its base loss. The mean still divides by the number of
+                samples, and the term ranks all samples alike.
+
+        Returns:
+            `Terms`: the parts by name, and their sum.
+
+        Raises:
+            ValueError: the base loss does not give one value per sample, or a shape is wrong.
         """
         if not 0 <= buffered <= len(labels):
             raise ValueError(f"buffered must lie in 0 … {len(labels)}, the number of samples, got {buffered}")

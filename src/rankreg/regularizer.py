@@ -1,4 +1,4 @@
-"""The rank penalty: what it costs that positives stand low in the ranking."""
+"""The rank penalty (Eq. 4): what it costs that positives stand low in the ranking."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -61,19 +61,45 @@ def rank_penalty(
     margin: float = 0.0,
     among: AmongName = "negatives",
 ) -> Tensor:
-    """The mean penalty of the positives' normalised ranks, differentiable in the scores.
+    """The mean penalty of the positives' normalized ranks, differentiable in the scores.
 
         ℓ = 1/|P| Σ_{i∈P} p(r_i),    r_i = (1 + |{k∈N : a_k > a_i}|) / (|N| + 1)
 
         ∂ℓ/∂a = −(r − r(a + γ·g)) / γ,    g = ∂ℓ/∂r,    γ = reach / max g
 
-    p: `penalty`; a: scores (N,), or their sigmoid with space="probability", less `margin` at the positives;
-    P, N: the samples with label 1 and 0; a negative's r counts the positives above it. Give `reach`, the largest
-    shift any a_i gets when asking how ranks would change (in units of a), or `gamma`; without either, reach is 1.
-    among="all" is the published rank, r = rk(a) / n: then positives pass each other too, and are drawn together
-    where scores are closer than the reach (docs/decisions/0053). A batch without positives or without negatives
-    gives a zero that back-propagates zeros. The gradient is linear in the incoming one (docs/decisions/0002). In
-    float32 a sigmoid is 1 from a score of 17 on: there, probabilities tie.
+    P and N are the samples with label 1 and 0. A negative's r counts the positives above it. The
+    gradient is linear in the incoming one (docs/decisions/0002). A batch without positives or
+    without negatives gives a zero that back-propagates zeros. `RankReg` is this function as a
+    module, with a weight.
+
+    Args:
+        scores: raw, shape (N,).
+        labels: 1 or 0, shape (N,).
+        penalty: p, one of "rank", "squared", "cubed", "exponential".
+        reach: the largest shift of a when asking how ranks would change, in units of a. Default 1.
+        gamma: γ, the paper's way to say the same. Give one of the two.
+        space: what a is: "score" for the raw scores, "probability" for their sigmoid. In float32 a
+            sigmoid is 1 from a score of 17 on, so probabilities tie there.
+        margin: what positives must be ahead by. It is subtracted from a at the positives.
+        among: "negatives", or "all" for the published rank r = rk(a) / n. With "all" positives pass
+            each other too, and are drawn together where they are closer than the reach
+            (docs/decisions/0053).
+
+    Returns:
+        ℓ, a scalar.
+
+    Raises:
+        ValueError: shapes or labels are wrong, a name is unknown, a number is out of range, or both
+            reach and gamma are given.
+
+    Example:
+        >>> import torch
+        >>> from rankreg import rank_penalty
+        >>> scores = torch.tensor([2.0, 1.5, 0.0], requires_grad=True)
+        >>> value = rank_penalty(scores, torch.tensor([0, 1, 0]))  # rank 2 of 3: (2/3)²
+        >>> value.backward()
+        >>> value.item(), scores.grad  # the positive passes the negative above it
+        (0.444..., tensor([ 0.4444, -0.4444,  0.0000]))
 
     Reference: Mohammadi et al., CVPR 2023, Eq. 4 and section 3.4.
     """
@@ -105,26 +131,31 @@ def rank_penalty(
 
 
 class RankReg(nn.Module):
-    """The ranking regulariser: add `reg(scores, labels)` to any loss.
+    """The ranking regularizer: add `reg(scores, labels)` to any loss.
 
         loss = base(scores, labels) + λ · 1/|P| Σ_{i∈P} p(r_i)
 
-    The term comes in two forms:
+    The term comes in two forms. Every document uses these two names:
 
-    - `RankReg()`, the default: positives are ranked among negatives, by raw scores, with weight 0.1.
-    - `RankReg.published()`, as the paper describes it: positives are ranked among all samples, by probabilities,
-      with γ = 1 and weight 1. With hundreds of positives it kept networks from learning (docs/decisions/0053).
+    - `RankReg()`, the default: positives are ranked among negatives, by raw scores, with reach 1 and
+      weight 0.1.
+    - `RankReg.published()`, as the paper describes it: positives are ranked among all samples, by
+      probabilities, with γ = 1 and weight 1. With hundreds of positives it kept networks from
+      learning (docs/decisions/0053).
+
+    Gradient boosting has a term of its own, between the two: see `rankreg.boosting.RankObjective`.
 
     Args:
         penalty: p, one of "rank", "squared", "cubed", "exponential".
-        reach: the largest shift of a score when asking how ranks would change, in score units. Default 1.
-        gamma: the paper's way to say the same: the width γ of the interpolation. Give one of the two.
+        reach: the largest shift of a score when asking how ranks would change, in score units.
+            Default 1.
+        gamma: γ, the paper's way to say the same: the width of the interpolation. Give one of the two.
         space: "score" ranks raw scores, "probability" their sigmoid.
         margin: what positives must be ahead of negatives by, in units of the space. Default 0.
         among: "negatives" ranks positives among negatives, "all" among all samples.
         weight: λ, the factor of the term. 0 switches it off.
-        positive: a class index. Then logits (N, K) and class labels are expected, and samples are ranked by the
-            probability of that class.
+        positive: the index of the positive (critical) class. With it, the term takes logits (N, K)
+            and class labels, and ranks samples by `positive_score`. Default: scores are binary.
 
     Raises:
         ValueError: a name is unknown, a number is out of range, or both reach and gamma are given.
@@ -170,10 +201,10 @@ class RankReg(nn.Module):
     @classmethod
     @renamed(critical="positive")
     def published(cls, *, gamma: float = 1.0, positive: int | None = None) -> "RankReg":
-        """The term as the paper describes it: squared ranks among all samples, of probabilities, with weight 1.
+        """The term as the paper describes it: squared ranks among all samples, by probabilities, weight 1.
 
         Args:
-            gamma: the width γ of the interpolation. The paper does not state its value; 1 is what we run.
+            gamma: γ, the width of the interpolation. The paper does not state it. We use 1.
             positive: as in `RankReg`.
 
         Returns:
@@ -182,7 +213,16 @@ class RankReg(nn.Module):
         return cls(gamma=gamma, space="probability", among="all", weight=1.0, positive=positive)
 
     def forward(self, scores: Tensor, labels: Tensor, ids: Tensor | None = None) -> Tensor:
-        """The weighted penalty, a scalar. `ids` are not needed: every term is called alike."""
+        """The weighted penalty.
+
+        Args:
+            scores: raw, shape (N,), or logits (N, K) if the term has a `positive` class.
+            labels: 1 or 0, shape (N,), or class indices.
+            ids: not used. Every term is called alike, and `ALM` needs them.
+
+        Returns:
+            A scalar.
+        """
         scores, labels = one_against_rest(scores, labels, self.positive)
         return self.weight * rank_penalty(
             scores,
@@ -196,6 +236,7 @@ class RankReg(nn.Module):
         )
 
     def extra_repr(self) -> str:
+        """The settings."""
         width = f"gamma={self.gamma}" if self.gamma is not None else f"reach={self.reach or DEFAULT_REACH}"
         positive = "" if self.positive is None else f", positive={self.positive}"
         return (

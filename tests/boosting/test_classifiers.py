@@ -106,12 +106,12 @@ def test_three_classes_are_refused_in_scikit_learns_words(made: Any) -> None:
 def test_early_stopping_looks_at_the_fpr_of_a_held_out_share(made: Any) -> None:
     inputs, labels = rare(n=2000)
     trees = clone(TREES[made]).set_params(n_estimators=80)
-    model = made(trees, early_stopping_rounds=10, target_tpr=0.9).fit(inputs, labels)
+    model = made(trees, early_stopping_rounds=10, tpr=0.9).fit(inputs, labels)
     curve = evaluations(model)
     assert list(curve) == ["fpr@90"]
     best = int(np.argmin(curve["fpr@90"]))
     assert len(curve["fpr@90"]) == min(80, best + 11)
-    again = made(trees, early_stopping_rounds=10, target_tpr=0.9).fit(inputs, labels)
+    again = made(trees, early_stopping_rounds=10, tpr=0.9).fit(inputs, labels)
     np.testing.assert_array_equal(again.decision_function(inputs), model.decision_function(inputs))
 
 
@@ -119,7 +119,7 @@ def test_early_stopping_looks_at_the_fpr_of_a_held_out_share(made: Any) -> None:
 def test_an_eval_set_of_ones_own_is_used_instead(made: Any) -> None:
     inputs, labels = rare()
     trees = clone(TREES[made]).set_params(n_estimators=60)
-    model = made(trees, early_stopping_rounds=8, target_tpr=0.9)
+    model = made(trees, early_stopping_rounds=8, tpr=0.9)
     model.fit(inputs[:700], labels[:700], eval_set=(inputs[700:], labels[700:]))
     reached = fpr_at_tpr(labels[700:], model.decision_function(inputs[700:]), 0.9)
     curve = evaluations(model)

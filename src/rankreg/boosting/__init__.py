@@ -1,7 +1,6 @@
-"""The ranking term for gradient boosting: objectives and metrics for LightGBM and XGBoost. No torch.
+"""The ranking term for gradient boosting: objectives, metrics and classifiers for LightGBM and XGBoost.
 
-Ranks are over the whole training set, so no buffer is needed. The libraries are extras: `rankreg[lightgbm]`,
-`rankreg[xgboost]`. Distributed training is not supported.
+The libraries are extras: `rankreg[lightgbm]`, `rankreg[xgboost]`.
 """
 
 from importlib import import_module

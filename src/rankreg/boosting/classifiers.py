@@ -17,6 +17,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from rankreg._names import renamed
 from rankreg.boosting.fpr_metric import lightgbm_fpr_at_tpr, xgboost_fpr_at_tpr
 from rankreg.boosting.objectives import (
     DEFAULT_REACH,
@@ -33,16 +34,9 @@ Arrays = tuple[Any, Any, Any]  # inputs, labels of 0 and 1, weights or None
 
 
 class _Boosted(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """What both classifiers share: labels in and out, the validation part, probabilities.
+    """What both classifiers share: labels in and out, the validation part, probabilities."""
 
-    estimator: an unfitted classifier of the library, with any settings but the objective and early stopping; its
-    own defaults without one. weight, reach, penalty: of the ranking term. pos_label: the critical class, by
-    default the greater of the two labels. early_stopping_rounds: stop after so many rounds without a lower FPR at
-    `target_tpr` on `eval_set`, or else on a stratified share `validation_fraction` of the training rows, drawn by
-    `random_state`. The ranking term bends probabilities upwards where positives are hard: they are for ordering
-    and thresholds; calibrate them before reading them as frequencies.
-    """
-
+    @renamed(target_tpr="tpr")
     def __init__(
         self,
         estimator: Any = None,
@@ -51,7 +45,7 @@ class _Boosted(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         reach: float = DEFAULT_REACH,
         penalty: PenaltyName = "squared",
         pos_label: Any = None,
-        target_tpr: float = 0.95,
+        tpr: float = 0.95,
         early_stopping_rounds: int | None = None,
         validation_fraction: float = 0.2,
         random_state: int | None = 0,
@@ -61,13 +55,23 @@ class _Boosted(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         self.reach = reach
         self.penalty = penalty
         self.pos_label = pos_label
-        self.target_tpr = target_tpr
+        self.tpr = tpr
         self.early_stopping_rounds = early_stopping_rounds
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, eval_set: tuple[Any, Any] | None = None) -> Self:  # noqa: N803
-        """Boost; eval_set: inputs and labels for early stopping."""
+        """Boost.
+
+        Args:
+            X: inputs, an array, a sparse matrix or a frame.
+            y: labels of two classes.
+            sample_weight: what each row counts. Default: 1 each.
+            eval_set: inputs and labels to judge early stopping by. Default: see `validation_fraction`.
+
+        Returns:
+            The fitted classifier.
+        """
         X = self._inputs(X, reset=True)  # noqa: N806
         labels = self._learn_labels(y)
         check_consistent_length(X, labels)
@@ -85,8 +89,8 @@ class _Boosted(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Log-odds of `classes_[1]`."""
-        scores = self._criticality(X)
-        return scores if self._critical == 1 else -scores
+        scores = self._positive_scores(X)
+        return scores if self._positive == 1 else -scores
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """The probabilities of both classes, in the order of `classes_`."""
@@ -100,14 +104,14 @@ class _Boosted(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _learn_labels(self, y: Any) -> NDArray[np.int64]:
         y, self.classes_ = binary_target(y)
-        self._critical = positive_class(self.classes_, self.pos_label, must_be_named=False)
+        self._positive = positive_class(self.classes_, self.pos_label, must_be_named=False)
         return self._coded(y)
 
     def _coded(self, y: NDArray[Any]) -> NDArray[np.int64]:
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"eval_set holds labels that training did not: {unknown[:5].tolist()}")
-        return np.asarray(y == self.classes_[self._critical], dtype=np.int64)
+        return np.asarray(y == self.classes_[self._positive], dtype=np.int64)
 
     def _cut(self, train: Arrays) -> tuple[Arrays, Arrays]:
         X, labels, weights = train  # noqa: N806
@@ -117,7 +121,7 @@ class _Boosted(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         )
         return (*parts[0::2], None)[:3], (*parts[1::2], None)[:3]
 
-    def _criticality(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+    def _positive_scores(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         check_is_fitted(self, "estimator_")
         scores = np.asarray(self._raw(self._inputs(X, reset=False)), dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(scores))
@@ -139,7 +143,7 @@ class _Boosted(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _raw(self, X: Any) -> Any:  # noqa: N803
-        """Log-odds of the critical class."""
+        """Log-odds of the positive class."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -152,7 +156,30 @@ class _Boosted(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
 class RankRegLGBMClassifier(_Boosted):
     """LightGBM with log-loss plus the ranking term, as a scikit-learn classifier.
 
-    RankRegLGBMClassifier(LGBMClassifier(n_estimators=300), early_stopping_rounds=30, target_tpr=0.98)
+    The objective is `lightgbm_objective`. The term bends probabilities upwards where positives are
+    hard. They are for ordering and thresholds: calibrate them before you read them as frequencies.
+
+    Args:
+        estimator: an unfitted `LGBMClassifier` with any settings but the objective and early
+            stopping. Default: the library's own settings.
+        weight: the factor of the ranking term. 0 leaves log-loss alone.
+        reach: the largest shift of a score when asking how ranks would change, in score units.
+        penalty: one of "rank", "squared", "cubed", "exponential".
+        pos_label: the positive (critical) class. Default: the greater of the two labels.
+        tpr: the share of positives that must raise an alarm, for early stopping.
+        early_stopping_rounds: stop after so many rounds without a lower FPR at `tpr`. Default: never.
+        validation_fraction: the share of the training rows to judge early stopping by, where `fit`
+            gets no `eval_set`. It is drawn by class.
+        random_state: the seed of that draw.
+
+    Example:
+        >>> import numpy as np
+        >>> from lightgbm import LGBMClassifier
+        >>> from rankreg.boosting import RankRegLGBMClassifier
+        >>> X, y = np.arange(200.0)[:, None], np.repeat([0, 1], [180, 20])
+        >>> model = RankRegLGBMClassifier(LGBMClassifier(n_estimators=20, verbose=-1)).fit(X, y)
+        >>> model.predict([[0.0], [199.0]])
+        array([0, 1])
     """
 
     def _boost(self, train: Arrays, validation: Arrays | None) -> Any:
@@ -168,7 +195,7 @@ class RankRegLGBMClassifier(_Boosted):
             watched = {"eval_X": inputs, "eval_y": labels} if new else {"eval_set": [(inputs, labels)]}
             watched |= {
                 "eval_sample_weight": None if weights is None else [weights],
-                "eval_metric": lightgbm_fpr_at_tpr(self.target_tpr),
+                "eval_metric": lightgbm_fpr_at_tpr(self.tpr),
             }
             if self.early_stopping_rounds is not None:
                 watched["callbacks"] = [lightgbm.early_stopping(self.early_stopping_rounds, verbose=False)]
@@ -181,7 +208,30 @@ class RankRegLGBMClassifier(_Boosted):
 class RankRegXGBClassifier(_Boosted):
     """XGBoost with log-loss plus the ranking term, as a scikit-learn classifier.
 
-    RankRegXGBClassifier(XGBClassifier(max_depth=5), early_stopping_rounds=30, target_tpr=0.98)
+    The objective is `xgboost_objective`. The term bends probabilities upwards where positives are
+    hard. They are for ordering and thresholds: calibrate them before you read them as frequencies.
+
+    Args:
+        estimator: an unfitted `XGBClassifier` with any settings but the objective and early
+            stopping. Default: the library's own settings.
+        weight: the factor of the ranking term. 0 leaves log-loss alone.
+        reach: the largest shift of a score when asking how ranks would change, in score units.
+        penalty: one of "rank", "squared", "cubed", "exponential".
+        pos_label: the positive (critical) class. Default: the greater of the two labels.
+        tpr: the share of positives that must raise an alarm, for early stopping.
+        early_stopping_rounds: stop after so many rounds without a lower FPR at `tpr`. Default: never.
+        validation_fraction: the share of the training rows to judge early stopping by, where `fit`
+            gets no `eval_set`. It is drawn by class.
+        random_state: the seed of that draw.
+
+    Example:
+        >>> import numpy as np
+        >>> from xgboost import XGBClassifier
+        >>> from rankreg.boosting import RankRegXGBClassifier
+        >>> X, y = np.arange(200.0)[:, None], np.repeat([0, 1], [180, 20])
+        >>> model = RankRegXGBClassifier(XGBClassifier(n_estimators=20)).fit(X, y)
+        >>> model.predict([[0.0], [199.0]])
+        array([0, 1])
     """
 
     def _boost(self, train: Arrays, validation: Arrays | None) -> Any:
@@ -193,7 +243,7 @@ class RankRegXGBClassifier(_Boosted):
         if validation is not None:
             inputs, labels, weights = validation
             booster.set_params(
-                eval_metric=xgboost_fpr_at_tpr(self.target_tpr),
+                eval_metric=xgboost_fpr_at_tpr(self.tpr),
                 early_stopping_rounds=self.early_stopping_rounds,
                 disable_default_eval_metric=True,
             )

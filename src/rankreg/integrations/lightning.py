@@ -44,19 +44,30 @@ else:
 class RankRegCallback(Callback):
     """Appends hard positives to every training batch and adds the ranking term to the loss.
 
-        trainer = Trainer(callbacks=[RankRegCallback()])
+    `training_step` stays as it is, but returns its raw scores too: `{"loss": loss, "scores": scores}`.
+    Its loss is then over batch and buffer. Scores are (N,), or logits (N, K) for a term with
+    `positive`. The term is logged under its name, "rankreg".
 
-    `training_step` stays as it is, but returns its raw scores too: `{"loss": loss, "scores": scores}`; its loss is
-    then over batch and buffer. Scores are (N,), or logits (N, K) for a term with `positive`.
+    Samples are held as `training_step` gets them. Augment in there, and a held sample looks different
+    each time. The Trainer's checkpoints hold the buffers of all processes, weights files do not.
+    With several processes, ranks are over the batches of all of them.
 
-    term: `RankReg()` by default; weight 0 leaves the buffer alone. capacity, policy: those of the `PositiveBuffer`,
-    over all processes. labels: where in the batch they are, an index or a key. scores: their key in what
-    `training_step` returns. The term is logged under its name, "rankreg".
+    Args:
+        term: the ranking term. Default `RankReg()`. A weight of 0 leaves the buffer alone.
+        capacity: how many positives the buffers of all processes hold together. Default 32.
+        policy: which held sample leaves, as in `PositiveBuffer`.
+        labels: where in the batch the labels are, an index or a key. Default 1.
+        scores: the key of the scores in what `training_step` returns.
 
-    The buffer is in the Trainer's checkpoints, of all processes; weights files do not know of it. With several
-    processes ranks are over the batches of all of them. Samples are held as `training_step` gets them: augment in
-    there, and a held one looks different each time. Manual optimisation has no loss to add to: use `PositiveBuffer`
-    and `RankReg` as in any PyTorch loop.
+    Raises:
+        ValueError: optimization is manual, so there is no loss to add to, or labels or scores are not
+            where they should be. With manual optimization, use `PositiveBuffer` and `RankReg` directly.
+
+    Example:
+        >>> from rankreg.integrations import RankRegCallback
+        >>> callback = RankRegCallback(capacity=64, labels="target")  # Trainer(callbacks=[callback])
+        >>> callback.term
+        RankReg('squared', reach=1.0, space='score', margin=0.0, among='negatives', weight=0.1)
     """
 
     def __init__(
@@ -84,12 +95,18 @@ class RankRegCallback(Callback):
         return PositiveBuffer(self.world.share(self.capacity), self.policy, positive=positive)
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Before training: take a place between the Trainer and `training_step`."""
+        """Before training: take a place between the Trainer and `training_step`.
+
+        Args:
+            trainer: Lightning's Trainer.
+            pl_module: the module in training.
+            stage: only "fit" matters.
+        """
         if stage != "fit":
             return
         if not pl_module.automatic_optimization:
             raise ValueError(
-                "RankRegCallback adds to the loss that training_step returns, which manual optimisation does not"
+                "RankRegCallback adds to the loss that training_step returns, which manual optimization does not"
                 " use: call PositiveBuffer and RankReg in training_step instead"
             )
         if type(trainer.strategy).__name__ == "ModelParallelStrategy":
@@ -111,24 +128,49 @@ class RankRegCallback(Callback):
         self._stands_in = True
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        """Hold what the checkpoint held; it has been read by now, if there is one."""
+        """Hold what the checkpoint held; it has been read by now, if there is one.
+
+        Args:
+            trainer: Lightning's Trainer.
+            pl_module: the module in training.
+        """
         if self._saved is not None:
             self.buffer.set_extra_state(dealt(self._saved, self.world.rank, self.world.size))
             self._saved = None
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Take in the batch's positives: once, however often the optimiser evaluated the loss."""
+        """Take in the batch's positives, once, however often the optimizer evaluated the loss.
+
+        Args:
+            trainer: Lightning's Trainer.
+            pl_module: the module in training.
+            outputs: not used.
+            batch: not used.
+            batch_idx: not used.
+        """
         if self._seen is not None:
             self.buffer.update(*self._seen)
             self._seen = None
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """After training the module is as it was."""
+        """After training the module is as it was.
+
+        Args:
+            trainer: Lightning's Trainer.
+            pl_module: the module in training.
+            stage: only "fit" matters.
+        """
         if stage == "fit":
             self._step_aside(pl_module)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """As after training: another fit may follow."""
+        """As after training: another fit may follow.
+
+        Args:
+            trainer: Lightning's Trainer.
+            pl_module: the module in training.
+            exception: not used.
+        """
         self._step_aside(pl_module)
 
     def _step_aside(self, module: Any) -> None:
@@ -187,7 +229,11 @@ class RankRegCallback(Callback):
         return {"processes": self.world.collect(on_cpu(self.buffer.get_extra_state()))}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Keep them until training starts; testing needs none."""
+        """Keep the saved buffers until training starts; testing needs none.
+
+        Args:
+            state_dict: what `state_dict()` returned.
+        """
         self._saved = state_dict["processes"]
 
 

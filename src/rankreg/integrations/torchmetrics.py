@@ -24,10 +24,27 @@ class FPRAtTPR(Metric):
 
         FPR = |{j ∈ N : s_j ≥ t}| / |N|,    t the k-th highest positive score, k = ⌈tpr · |P|⌉
 
-    Exact, over all samples of all processes: as `rankreg.metrics.fpr_at_tpr`. Scores s are raw, never squashed, and
-    kept in the metric's dtype (float32 unless `set_dtype(torch.float64)` was called). positive: a class index, for
-    logits (N, K) and class labels. Without positives or without negatives it is undefined: an error, or NaN with
-    undefined="nan", which single batches of a rare class and Lightning's sanity check need.
+    It is exact, over all samples of all processes, as `rankreg.metrics.fpr_at_tpr`. Scores s are raw
+    and never squashed. They are kept in float32 unless `set_dtype(torch.float64)` was called.
+
+    Args:
+        tpr: the share of positives that must raise an alarm. Default 0.95.
+        positive: the index of the positive (critical) class, for logits (N, K) and class labels.
+            Default: scores are binary.
+        undefined: what happens without positives or without negatives. "raise" is an error. "nan"
+            suits single batches of a rare class and Lightning's sanity check.
+        **settings: those of `torchmetrics.Metric`.
+
+    Raises:
+        ValueError: tpr is not in (0, 1], or `undefined` is unknown.
+
+    Example:
+        >>> import torch
+        >>> from rankreg.integrations import FPRAtTPR
+        >>> metric = FPRAtTPR(0.9)
+        >>> metric.update(torch.tensor([0.1, 0.6, 0.5, 0.9]), torch.tensor([0, 0, 1, 1]))
+        >>> metric.compute()
+        tensor(0.5000)
     """
 
     is_differentiable = False
@@ -55,7 +72,12 @@ class FPRAtTPR(Metric):
         self.add_state("labels", default=[], dist_reduce_fx="cat")
 
     def update(self, preds: Tensor, target: Tensor) -> None:
-        """Take in scores (N,) and labels in {0, 1}; with `positive`, logits (N, K) and class labels."""
+        """Take in a batch.
+
+        Args:
+            preds: raw scores (N,); with `positive`, logits (N, K).
+            target: labels, 0 or 1; with `positive`, class indices.
+        """
         preds, target = one_against_rest(preds, target, self.positive)
         check_binary(preds, target)
         dtype = torch.float64 if self.dtype == torch.float64 else torch.float32
@@ -77,5 +99,6 @@ class FPRAtTPR(Metric):
         return torch.tensor(value, dtype=torch.float32, device=self.device)
 
     def extra_repr(self) -> str:
+        """The settings."""
         positive = "" if self.positive is None else f", positive={self.positive}"
         return f"{self.tpr}{positive}"
