@@ -40,8 +40,8 @@ def write_images(folder: Path, negatives: int = 40, positives: int = 24, seed: i
 
 
 def shared_data() -> Path:
-    """The folder of shared data sets; the test is skipped where there is none."""
-    place = Path(os.environ.get("RANKREG_SHARED_DATA", Path(__file__).parents[2] / "shared/data"))
+    """The folder of real data sets: $RANKREG_SHARED_DATA, else ../shared/data; without one the test is skipped."""
+    place = Path(os.environ.get("RANKREG_SHARED_DATA") or Path(__file__).parents[2] / "shared/data")
     if not place.is_dir():
         pytest.skip("no shared data: set RANKREG_SHARED_DATA to their folder")
     return place

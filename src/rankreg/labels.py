@@ -1,4 +1,4 @@
-"""Labels as told, never guessed: which value is critical, which others are negative. One rule for all commands."""
+"""Which label values are positive and which are negative: said by the user, never guessed. One rule for all."""
 
 import math
 import shlex
@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankreg.table_files import row_words
 
+__all__ = ["LabelRule", "Reading", "read_labels"]
+
 SHOWN = 8  # values in a message
 SOME = 20  # values to keep; a column may hold thousands
 UNAMBIGUOUS = {"1": {"0", "1"}, "True": {"False", "True"}}  # by the positive value: need not be named
@@ -21,11 +23,16 @@ UNAMBIGUOUS = {"1": {"0", "1"}, "True": {"False", "True"}}  # by the positive va
 
 @dataclass(frozen=True)
 class LabelRule:
-    """What the values of a label column mean; a value that is not covered is refused.
+    """What the values of a label column mean. A value that is not covered is an error.
 
-    positive: the critical value; may be left out where the column holds 0 and 1, or False and True only. negative:
-    the values that are negative; may be left out where there is just one other value. rest_negative: every other
-    value is negative, but for those that differ from the positive one by case, spaces or as 1 does from 1.0.
+    Args:
+        positive: the critical value. Needed unless the column holds 0 and 1, or False and True only.
+        negative: the negative values. Needed if there are several.
+        rest_negative: every other value is negative. Values that look like the positive one (by case,
+            spaces, or 1 and 1.0) are still an error.
+
+    Raises:
+        ValueError: negative values were named without the positive one, or one value was named twice.
     """
 
     positive: str | None = None
@@ -39,7 +46,7 @@ class LabelRule:
             raise ValueError(f"{self.positive!r} was named both positive and negative: name it once")
 
     def described(self) -> dict[str, Any]:
-        """As JSON values, beside the names of the two classes, which say all unless there are more values."""
+        """The rule as JSON values, where the names of the two classes do not say it all."""
         if self.rest_negative:
             return {"rest_negative": True}
         return {"negative": list(self.negative)} if len(self.negative) > 1 else {}
@@ -47,7 +54,15 @@ class LabelRule:
 
 @dataclass(frozen=True)
 class Reading:
-    """How the labels were read: the critical value, some of the others, and how many rows have either."""
+    """How a label column was read.
+
+    Attributes:
+        column: its name.
+        positive: the critical value, as the column spells it.
+        positives: how many rows have it.
+        others: negative values, the most frequent first; at most 20.
+        negatives: how many rows have a negative value.
+    """
 
     column: str
     positive: str
@@ -57,7 +72,7 @@ class Reading:
 
     @property
     def negative(self) -> str:
-        """What to call the negatives."""
+        """The name of the negatives: their value, or "other" if there are several."""
         return self.others[0] if len(self.others) == 1 else "other"
 
 
@@ -69,10 +84,25 @@ def read_labels(
     partial: bool = False,
     name_row: Callable[[int], str] = row_words,
 ) -> tuple[NDArray[np.int64], Reading]:
-    """1 where the label is the critical value and 0 where it is a negative one, by the rule.
+    """Labels 0 and 1 of a column, by the rule.
 
-    where: what the message calls the column, whose index counts rows from 0. partial: these are some of the rows,
-    the positive value may be absent.
+    Args:
+        column: the values; the index counts rows from 0.
+        rule: which values are positive and negative.
+        where: what messages call the column.
+        partial: these are only some of the rows, so that the positive value may be absent.
+        name_row: what messages call a row, by its index.
+
+    Returns:
+        1 for positive rows and 0 for negative ones, and how the column was read.
+
+    Raises:
+        ValueError: a value is missing, was named neither positive nor negative, or looks like the
+            positive one but is spelled otherwise.
+
+    >>> labels, found = read_labels(pd.Series(["no", "yes", "no"]), LabelRule("yes"), "the label")
+    >>> labels.tolist(), found.negative
+    ([0, 1, 0], 'no')
     """
     empty = np.flatnonzero(column.isna().to_numpy())
     if len(empty):
@@ -102,7 +132,7 @@ def _meaning(
         for positive, both in UNAMBIGUOUS.items():
             if counts.keys() <= both:
                 return positive, both - {positive}
-        raise ValueError(f"{holds}: say which value is the positive one, with --positive VALUE; nothing is guessed")
+        raise ValueError(f"{holds}: say which value is the positive one, with --positive VALUE")
     positive = _spelled(rule.positive, column)
     named = {_spelled(value, column) for value in rule.negative}
     others = [value for value, _ in counts.most_common() if value != positive]
@@ -114,8 +144,8 @@ def _meaning(
     similar = [value for value in unnamed if not numbers and alike(value, positive)]
     if similar:
         raise ValueError(
-            f"{holds}: {listing(map(repr, similar))} beside {positive!r} looks like the positive value, yet would"
-            " not count as positive; spell them alike in the file"
+            f"{holds}: {listing(map(repr, similar))} beside {positive!r} looks like the positive value but would"
+            " not count as positive: spell them alike in the file"
         )
     if not covered:
         typed = " ".join(f"--negative {shlex.quote(value)}" for value in others[:SHOWN])

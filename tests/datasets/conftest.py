@@ -8,15 +8,13 @@ from pathlib import Path
 import platformdirs
 import pytest
 
+from tests import own_data
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real data sets."""
-    default = Path(__file__).parents[3] / "shared" / "data"
-    place = Path(os.environ.get("RANKREG_SHARED_DATA") or default)
-    if not place.is_dir():
-        pytest.skip("real data sets are not here: name their folder in RANKREG_SHARED_DATA")
-    return place
+    return own_data.shared_data()
 
 
 @pytest.fixture(scope="session")

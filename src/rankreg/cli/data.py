@@ -1,7 +1,6 @@
 """`rankreg data list` and `rankreg data get`, and the options that describe one's own data, for every command."""
 
 import inspect
-import re
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rankreg._terminal import Terminal, say
+from rankreg._terminal import say
 
 
 def _option(panel: str | None, text: str, *names: str) -> Any:
@@ -76,10 +75,8 @@ def takes_table_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_columns
 
 
-FOLDER_HELP = "Where data sets live (default: $RANKREG_DATA, else the user's cache)."
+FOLDER_HELP = "Folder of the data sets (default: $RANKREG_DATA, else the user's cache)."
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help=FOLDER_HELP, show_default=False)]
-
-ADDRESS = re.compile(r"https?://[^\s,;]+")
 
 data_app = typer.Typer(help="Show and get data sets.", no_args_is_help=True)
 
@@ -92,40 +89,28 @@ def register(app: typer.Typer) -> None:
 @data_app.command("list")
 def show(data_dir: DataDir = None) -> None:
     """Show which data sets are there, and how to get the others."""
-    from rich.table import Table
-
     from rankreg.datasets.catalog import CATALOG, data_folder, find
 
-    addresses: list[str] = []
-
-    def numbered(address: "re.Match[str]") -> str:
-        addresses.append(address.group())
-        return f"[{len(addresses)}]"
-
-    listing = Table(title=f"Data sets in {data_folder(data_dir)}", title_justify="left")
-    for heading in ("name", "data set", "there", "where, or how to get it"):
-        listing.add_column(heading, overflow="fold", no_wrap=heading == "name")
+    say(f"Data sets in {data_folder(data_dir)}:")
     for name, entry in CATALOG.items():
         place = find(name, data_dir) if entry.found_by else None
         if not entry.found_by:
-            listing.add_row(name, entry.title, "yes", "comes with scikit-learn")
+            where = "there: it comes with scikit-learn"
         elif place is not None:
-            listing.add_row(name, entry.title, "yes", str(place))
+            where = f"there: {place}"
         else:
-            advice = f"rankreg data get {name}" if entry.url else entry.by_hand
-            listing.add_row(name, entry.title, "no", ADDRESS.sub(numbered, advice))
-    console = Terminal(markup=False, highlight=False)
-    console.print(listing)
-    for number, address in enumerate(addresses, 1):  # below the table, where no cell breaks them
-        console.print(f"[{number}] {address}", soft_wrap=True)
+            where = "missing: " + (f"rankreg data get {name}" if entry.url else entry.by_hand)
+        say(f"  {name:<9} {entry.title}\n  {'':<9} {where}")
 
 
 @data_app.command()
 def get(
-    name: Annotated[str, typer.Argument(help="cifar10 or cifar100; for others it says where to get them.")],
+    name: Annotated[
+        str, typer.Argument(help="cifar10 or cifar100. For others, the message says where to get them.")
+    ],
     data_dir: DataDir = None,
 ) -> None:
-    """Download a data set from its official address; a broken download goes on where it stopped."""
+    """Download a data set from its official address. Run it again to resume a broken download."""
     from rankreg.datasets.catalog import CATALOG
     from rankreg.datasets.catalog import get as download
 

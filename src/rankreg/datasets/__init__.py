@@ -1,18 +1,21 @@
 """Data sets, cut into parts: imbalanced CIFAR, skin lesions, digits, and one's own images and tables.
 
-Each loader is imported on first use: pandas and scikit-learn are slow to load.
+A loader is imported on first use: pandas and scikit-learn are slow to load.
 """
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankreg._names import look_up
 from rankreg.datasets.catalog import data_folder
 from rankreg.datasets.partitions import Partition
 from rankreg.datasets.splits import Samples, Splits
 
-__all__ = ["DATASETS", "Partition", "Samples", "Splits", "data_folder", "load"]
+if TYPE_CHECKING:
+    from rankreg.datasets.table import TableOptions
+
+__all__ = ["DATASETS", "Partition", "Samples", "Splits", "TableOptions", "data_folder", "load"]
 
 
 def _later(module: str, function: str) -> Callable[..., Splits]:
@@ -39,5 +42,28 @@ DATASETS: dict[str, Callable[..., Splits]] = {
 
 
 def load(name: str, *arguments: Any, **options: Any) -> Splits:
-    """A data set by its name in `DATASETS`; arguments are the loader's."""
+    """Load a data set by its name in `DATASETS`.
+
+    Args:
+        name: cifar10, cifar100, cifar10-lt, melanoma, ham10000, digits, digits-lt, folder or table.
+        arguments: positional arguments of its loader, e.g. the path of a table.
+        options: keywords of its loader; `help(rankreg.datasets.DATASETS[name])` says where it is.
+
+    Returns:
+        The parts, each with inputs, labels and ids.
+
+    Raises:
+        ValueError: the name is unknown, or an option is out of range.
+        FileNotFoundError: the data are not here; the message says how to get them.
+
+    >>> splits = load("digits", critical=8, ratio=50)
+    >>> {name: len(part) for name, part in splits.parts.items()}
+    {'train': 892, 'validation': 270, 'test': 492}
+    """
     return look_up(DATASETS, name, "data set")(*arguments, **options)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "TableOptions":  # needs pandas
+        return import_module("rankreg.datasets.table").TableOptions
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

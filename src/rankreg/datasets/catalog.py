@@ -69,7 +69,17 @@ CATALOG: dict[str, Entry] = {
 
 
 def data_folder(given: Path | str | None = None) -> Path:
-    """The folder given, else the one in RANKREG_DATA, else the user's cache."""
+    """The folder of the data sets: the one given, else $RANKREG_DATA, else the user's cache.
+
+    Args:
+        given: a folder, or None.
+
+    Returns:
+        The folder. It need not exist.
+
+    >>> data_folder("downloads").name
+    'downloads'
+    """
     if given is not None:
         return Path(given).expanduser()
     if named := os.environ.get(VARIABLE):

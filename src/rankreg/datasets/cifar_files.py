@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,19 +21,10 @@ MOST = 1000  # classes; CIFAR-100 has 100
 LONGEST_NAME = 200  # bytes
 LARGEST_FILE = 400_000_000  # bytes; the largest official file has 155 million
 MOST_STEPS = 500_000  # the official file with most of them has 200,362
-ARGUMENTS = {code.code.encode("latin1"): code.arg.n if code.arg else 0 for code in pickletools.opcodes}
-LENGTHS = {  # arguments that say how long they are: the bytes of that number
-    pickletools.TAKEN_FROM_ARGUMENT1: 1,
-    pickletools.TAKEN_FROM_ARGUMENT4: 4,
-    pickletools.TAKEN_FROM_ARGUMENT4U: 4,
-    pickletools.TAKEN_FROM_ARGUMENT8U: 8,
-}
-PUTS = (pickle.PUT, pickle.BINPUT, pickle.LONG_BINPUT)
-STOP = pickle.STOP
+PUTS = ("PUT", "BINPUT", "LONG_BINPUT")
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Names inside an official folder or archive."""
 
     folder: str
@@ -44,23 +35,10 @@ class Layout:
     names: bytes
 
 
+TEN = tuple(f"data_batch_{k}" for k in range(1, 6))
 LAYOUTS = {
-    "cifar10": Layout(
-        folder="cifar-10-batches-py",
-        train=tuple(f"data_batch_{k}" for k in range(1, 6)),
-        test="test_batch",
-        labels=b"labels",
-        meta="batches.meta",
-        names=b"label_names",
-    ),
-    "cifar100": Layout(
-        folder="cifar-100-python",
-        train=("train",),
-        test="test",
-        labels=b"fine_labels",
-        meta="meta",
-        names=b"fine_label_names",
-    ),
+    "cifar10": Layout("cifar-10-batches-py", TEN, "test_batch", b"labels", "batches.meta", b"label_names"),
+    "cifar100": Layout("cifar-100-python", ("train",), "test", b"fine_labels", "meta", b"fine_label_names"),
 }
 
 
@@ -194,24 +172,13 @@ def _check_memory(content: bytes) -> None:
 
     Lengths must lie within the file, and a place in the list of things to remember among those passed already.
     """
-    place = steps = 0
-    while content[place : place + 1] != STOP:
-        code, steps = content[place : place + 1], steps + 1
-        if code not in ARGUMENTS or steps > MOST_STEPS:
-            raise ValueError("it is cut short, or has too many or unknown instructions")
-        width, start = ARGUMENTS[code], place + 1
-        if width == pickletools.UP_TO_NEWLINE:
-            place = content.index(b"\n", start) + 1
-            number = int(content[start : place - 1]) if code == pickle.PUT else 0
-            if code in (pickle.GLOBAL, pickle.INST):  # module and name
-                place = content.index(b"\n", place) + 1
-        else:
-            place = start + LENGTHS.get(width, width)
-            number = int.from_bytes(content[start:place], "little")
-            place += number if width in LENGTHS else 0
-        if place > len(content) or (code == pickle.FRAME and number > len(content)):
+    for step, (code, argument, _) in enumerate(pickletools.genops(content)):
+        number = argument if isinstance(argument, int) else 0
+        if step > MOST_STEPS:
+            raise ValueError("it has too many instructions")
+        if code.name == "FRAME" and number > len(content):
             raise ValueError("it is cut short")
-        if code in PUTS and not 0 <= number <= steps:
+        if code.name in PUTS and not 0 <= number <= step:
             raise ValueError("it asks for memory that no official file needs")
 
 

@@ -172,15 +172,28 @@ def image_folder(
     groups: Path | str | None = None,
     cache: Path | str | None = None,
 ) -> Splits:
-    """The images below `path`: folders `negative` and `positive`, or one per class, `positive` the critical one.
+    """Load a folder with one folder of images per class, and cut it into stratified parts.
 
-    With more than two class folders, say which are negative, or rest_negative (`rankreg.labels.LabelRule`).
+    Images of equal bytes stay in one part and count as one unit.
 
-    Ids are paths relative to `path`. Images are squeezed to `size`. groups: a CSV file with the columns file (as in
-    the ids) and group, e.g. a patient, a row per image. Images of one group stay in one part and are one unit, and
-    so are images of equal bytes. Parts are stratified by class and cut by `seed`; another `member` of an ensemble
-    gets other training and validation images, the rest alike. With `cache`, a folder, decoded images are kept there
-    instead of in memory.
+    Args:
+        path: the folder.
+        positive: the class folder that is critical; by default "positive", beside "negative".
+        negative: the negative class folders. Needed if there are several.
+        rest_negative: every other class folder is negative.
+        size: side in pixels, or (height, width). Images are squeezed to it.
+        seed: decides the parts.
+        member: another member of an ensemble gets other training and validation images, all else alike.
+        shares: the share of the images in each part, by name.
+        groups: a CSV file with the columns file (as in the ids) and group, e.g. a patient, one row per
+            image. Images of one group stay in one part and count as one unit.
+        cache: a folder for decoded images; by default they are kept in memory.
+
+    Returns:
+        The parts. Ids are paths relative to `path`.
+
+    Raises:
+        ValueError: an image cannot be read, a class folder was not named, or a part would lack a class.
     """
     home, sides = Path(path), image_size(size)
     kinds = class_folders(home)

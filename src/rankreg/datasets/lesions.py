@@ -14,7 +14,7 @@ from rankreg._names import look_up
 from rankreg.datasets.catalog import located
 from rankreg.datasets.images import cache_folder, decode, image_size
 from rankreg.datasets.partitions import PARTITION_SEED, check_parts, stratified_parts, thin
-from rankreg.datasets.splits import Samples, Splits, image_preprocessing
+from rankreg.datasets.splits import Splits, image_preprocessing, samples_of
 from rankreg.safe_files import read_arrays
 from rankreg.table_files import readable_csv
 
@@ -55,11 +55,22 @@ def ham10000(
     partition_seed: int = PARTITION_SEED,
     cache: Path | str | None = None,
 ) -> Splits:
-    """One diagnosis against the others, 70 / 10 / 20 by lesion, the same parts for every seed.
+    """Load one diagnosis of HAM10000 against the others, 70 / 10 / 20 by lesion.
 
-    Only the training part is thinned, to `ratio` negatives per positive (None keeps all), drawn by `seed`;
-    `calibration` is a share taken out of the training part. Images are decoded once, to `cache` (by default a
-    folder "decoded" beside the data, if that can be written).
+    The parts are the same for every seed. Only the training part is thinned.
+
+    Args:
+        data_dir: the folder of the data sets; by default as `rankreg.datasets.data_folder` says.
+        critical: the critical diagnosis, a key of `DIAGNOSES`.
+        ratio: training negatives per positive; None keeps all positives.
+        seed: draws the training positives.
+        calibration: the share of a calibration part, taken out of the training part.
+        size: side of the images in pixels, or (height, width).
+        partition_seed: decides the parts.
+        cache: the folder for decoded images; by default "decoded" beside the data, if that can be written.
+
+    Returns:
+        The parts "train", "validation", "test" and perhaps "calibration"; units are lesions.
     """
     look_up(DIAGNOSES, critical, "diagnosis")
     if not 0 <= calibration < SHARES["train"]:
@@ -85,10 +96,7 @@ def ham10000(
     images = decode(found.sources, found.ids.tolist(), sides, cache=cache_folder(cache, place.parent))
     return Splits(
         name=f"ham10000-{critical}" + (f"-{ratio:g}" if ratio is not None else ""),
-        parts={
-            name: Samples(images, rows, labels[rows], found.ids[rows], lesions[rows])
-            for name, rows in parts.items()
-        },
+        parts=samples_of(parts, images, labels, found.ids, lesions),
         classes=("other", DIAGNOSES[critical]),
         preprocessing=image_preprocessing(sides),
     )
@@ -137,10 +145,18 @@ def melanoma(
     shares: Mapping[str, float] = SHARES,
     cache: Path | str | None = None,
 ) -> Splits:
-    """Malignant against benign, 70 / 10 / 20 by patient, so that no patient is in two parts.
+    """Load ISIC 2020: malignant against benign, 70 / 10 / 20 by patient; no patient is in two parts.
 
-    `seed` cuts the parts; another `member` of an ensemble gets other training and validation patients. Images are
-    decoded once, to `cache` (by default a folder "decoded" beside train.csv, if that can be written).
+    Args:
+        data_dir: the folder of the data sets; by default as `rankreg.datasets.data_folder` says.
+        size: side of the images in pixels, or (height, width).
+        seed: decides the parts.
+        member: another member of an ensemble gets other training and validation patients.
+        shares: the share of the images in each part, by name.
+        cache: the folder for decoded images; by default "decoded" beside train.csv, if that can be written.
+
+    Returns:
+        The parts that `shares` names; units are patients.
     """
     table_path = located("melanoma", data_dir)
     home = table_path.parent
@@ -156,22 +172,15 @@ def melanoma(
         raise ValueError(f"{table_path}: an image_name is a plain name, without folders")
     folder = _image_folder(home, names[0])
     sides = image_size(size)
-    images = decode(
-        [folder / f"{name}.jpg" for name in names],
-        [f"{name}.jpg" for name in names],
-        sides,
-        cache=cache_folder(cache, home),
-    )
+    files = [folder / f"{name}.jpg" for name in names]
+    images = decode(files, [file.name for file in files], sides, cache=cache_folder(cache, home))
     labels = table["target"].to_numpy(dtype=np.int64)
     patients = np.unique(table["patient_id"].to_numpy(dtype=str), return_inverse=True)[1].astype(np.int64)
     parts = stratified_parts(labels, patients, shares, seed=seed, member=member)
     check_parts(labels, parts, "too few patients have a melanoma")
-    ids = np.asarray(names)
     return Splits(
         name="melanoma",
-        parts={
-            name: Samples(images, rows, labels[rows], ids[rows], patients[rows]) for name, rows in parts.items()
-        },
+        parts=samples_of(parts, images, labels, np.asarray(names), patients),
         classes=("benign", "malignant"),
         preprocessing=image_preprocessing(sides),
     )

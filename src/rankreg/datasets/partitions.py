@@ -18,12 +18,19 @@ SHARES: dict[str, float] = {"train": 0.6, "validation": 0.1, "calibration": 0.15
 
 @dataclass(frozen=True)
 class Partition:
-    """How many samples of one class go where, once for all splits; what is left is the training pool."""
+    """How many samples of one class go where, the same for all splits. The rest is the training pool.
+
+    Args:
+        validation: samples of the validation part.
+        tuning: samples that judge settings.
+        extended: samples of the extended test.
+        test: samples of the test part, for sources without a test set of their own.
+    """
 
     validation: int
     tuning: int = 0
     extended: int = 0
-    test: int = 0  # for sources without a test set of their own
+    test: int = 0
 
     def __post_init__(self) -> None:
         if min(self.validation, self.tuning, self.extended, self.test) < 0:

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """One part: rows of a source array (which may be a memory map), with a label and an id each.
+    """One part of a data set: rows of a source array (perhaps a memory map), with a label and an id each.
 
-    source: uint8 images (M, H, W, 3) or float32 rows (M, F), shared by all parts; rows: which of them are in this
-    part; labels: 0 / 1 with 1 critical, or class indices; ids: integers or strings that name the samples. units: a
-    number per sample, the same for samples that are not independent of each other (copies, one patient's), over all
-    parts of the data set; None: every sample is a unit of its own.
+    Args:
+        source: uint8 images (M, H, W, 3) or float32 rows (M, F), shared by all parts.
+        rows: which rows of the source are in this part.
+        labels: 0 or 1 with 1 critical, or class indices.
+        ids: integers or strings that name the samples.
+        units: a number per sample, the same for samples that are not independent of each other (copies,
+            images of one patient) in all parts; None if every sample is a unit of its own.
     """
 
     source: NDArray[Any]
@@ -34,22 +37,34 @@ class Samples:
         return len(self.rows)
 
     def inputs(self, positions: NDArray[np.int64] | slice = slice(None)) -> NDArray[Any]:
-        """The inputs at these positions of the part."""
+        """The inputs of some samples.
+
+        Args:
+            positions: their positions in the part; by default all.
+        """
         return np.asarray(self.source[self.rows[positions]])
 
     def take(self, positions: NDArray[np.int64]) -> "Samples":
-        """The samples at these positions, as a part of their own."""
+        """Some samples as a part of their own.
+
+        Args:
+            positions: their positions in the part.
+        """
         units = None if self.units is None else self.units[positions]
         return Samples(self.source, self.rows[positions], self.labels[positions], self.ids[positions], units)
 
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """A data set cut into disjoint parts: "train", "validation" and some of "tuning", "calibration", "test",
-    "extended".
+    """A data set cut into disjoint parts.
 
-    "extended" holds fresh positives only: the extended test set is `join("test", "extended")`. `preprocessing`
-    says, as JSON, how inputs came from files, so that a saved model can treat new ones alike.
+    Args:
+        name: what to call the data set.
+        parts: "train", "validation" and some of "tuning", "calibration", "test", "extended". The last has
+            fresh positives only: the extended test set is `join("test", "extended")`.
+        classes: the names of the classes, by label.
+        critical: the label of the critical class.
+        preprocessing: how inputs came from files, as JSON values, so that a saved model treats new files alike.
     """
 
     name: str
@@ -64,7 +79,11 @@ class Splits:
         return self.parts[part]
 
     def join(self, *names: str) -> Samples:
-        """Several parts as one, in this order."""
+        """Several parts as one, in this order.
+
+        Args:
+            names: the parts.
+        """
         parts = [self[name] for name in names]
         units = [part.units for part in parts if part.units is not None]
         return Samples(

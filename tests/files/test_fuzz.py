@@ -16,8 +16,8 @@ def test_every_reader_reads_or_refuses_whatever_it_is_given() -> None:
     """In a process of its own, whose memory is limited; every file has an alarm, the whole a deadline."""
     pytest.importorskip("pyarrow")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz_readers", "0", str(CASES)],
-        cwd=Path(__file__).parents[1],
+        [sys.executable, "-m", "tests.files.fuzz_readers", "0", str(CASES)],
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=False,

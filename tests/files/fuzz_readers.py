@@ -1,4 +1,4 @@
-"""Bad files for every reader: `python -m tests.fuzz_readers SEED CASES` prints what went wrong, as JSON.
+"""Bad files for every reader: `python -m tests.files.fuzz_readers SEED CASES` prints what went wrong, as JSON.
 
 Small valid files are damaged in every way that a cut download, a slip or a stranger might. A reader may accept one
 or raise a ValueError or an OSError with a message. Anything else is a fault: another exception, a wait without an
@@ -51,7 +51,7 @@ from tests.bench import handmade
 from tests.bundle.test_storage import contents
 from tests.datasets.test_cifar import archive_of, small_files
 from tests.estimators.rare_data import cancer
-from tests.fuzz_damage import (
+from tests.files.fuzz_damage import (
     broken,
     broken_json,
     broken_pickle,
