@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankreg.extension import WorkerDied
 from rankreg_bench import cli, queue
 from rankreg_bench.grids import RunPlan, plan_run
 from rankreg_bench.queue import Answer, Place
@@ -150,11 +151,11 @@ def assert_same(found: dict[str, Values], expected: dict[str, Values]) -> None:
             np.testing.assert_array_equal(found[name][part], values)
 
 
-def settle_and_tell(ledger: queue.Ledger, answer: Answer) -> bool:
+def settle_and_tell(ledger: queue.Ledger, plan: RunPlan, answer: Answer | WorkerDied) -> bool:
     """Say whether a worker of this bench has done the run, and if so from the start."""
-    if answer.outcome is not None:
-        print(f"{answer.plan.name} was {'resumed' if answer.outcome.record['resumed'] else 'trained'}", flush=True)
-    return settled(ledger, answer)
+    if isinstance(answer, Answer) and answer.outcome is not None:
+        print(f"{plan.name} was {'resumed' if answer.outcome.record['resumed'] else 'trained'}", flush=True)
+    return settled(ledger, plan, answer)
 
 
 if __name__ == "__main__":

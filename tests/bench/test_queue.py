@@ -4,20 +4,20 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from rankreg.extension import WorkerDied
 from rankreg.scores import Scores
 from rankreg.train import in_use, locked
 from rankreg_bench import cli, queue
 from rankreg_bench.grids import RunPlan, plan_run, plans_of
-from rankreg_bench.queue import Answer, Place, Pool, run_all
+from rankreg_bench.queue import Answer, Place, run_all
 from rankreg_bench.records import Outcome, RecordFolder
 from rankreg_bench.status import RunDisplay
 from tests.bench.processes import (
@@ -206,27 +206,17 @@ def test_a_run_that_diverges_after_an_epoch_counts_with_the_best_one_before(tmp_
     assert record["best_epoch"] == int(np.argmax(record["validation_auc"]))
 
 
-@pytest.mark.parametrize("first", [0, 1, 3])
-def test_a_run_that_kills_its_workers_fails_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
-) -> None:
+def test_a_run_that_kills_its_workers_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plans = plans_of("controls", "smoke", splits=1, only=["cifar10-100"])
-    deadly = plans[first]
+    deadly, outcome = plans[1], Outcome({}, SCORES)
 
-    def attempts(selection: Sequence[RunPlan], place: Place) -> Generator[Answer]:
-        """Two workers at a time, as loky has them: with one die all."""
-        for k in range(0, len(selection), 2):
-            if deadly in selection[k : k + 2]:
-                raise TerminatedWorkerError("SIGKILL(-9)")
-            yield from (Answer(plan, Outcome({"hash": plan.hash}, SCORES)) for plan in selection[k : k + 2])
+    def pool(task: Any, plans: Sequence[RunPlan], **how: Any) -> Generator[tuple[RunPlan, Answer | WorkerDied]]:
+        for plan in plans:
+            yield plan, WorkerDied("SIGKILL(-9)") if plan == deadly else Answer(outcome)
 
-    @contextmanager
-    def pool(workers: int) -> Iterator[Pool]:
-        yield Pool(attempts, lambda loaders, folder: {})
-
-    monkeypatch.setattr(queue, "local_pool", pool)
+    monkeypatch.setattr(queue, "run_parallel", pool)
     found = run_all(plans, place_in(tmp_path))
-    assert sorted(found.done) == sorted(plan.name for plan in plans if plan != deadly)
+    assert found.done == [plan.name for plan in plans if plan != deadly]
     assert list(found.failed) == [deadly.name]
     assert "SIGKILL" in found.failed[deadly.name]
 
@@ -268,17 +258,3 @@ def test_the_time_to_go_follows_the_pace_so_far(tmp_path: Path, monkeypatch: pyt
         display.settled(plan, "done")
     assert said[0].endswith("(1 runs done, 3 left, 0:04:30 to go)")
     assert said[1].endswith("(2 runs done, 2 left, 0:03:00 to go)")
-
-
-def test_runs_are_attempted_in_the_order_given(tmp_path: Path) -> None:
-    plans = plans_of("controls", "smoke")
-    started: list[str] = []
-
-    def attempts(selection: Sequence[RunPlan], place: Place) -> Generator[Answer]:
-        for plan in selection:  # lazily, as joblib takes them
-            started.append(plan.name)
-            yield Answer(plan, reason="failed", message="not meant to run")
-
-    pool = Pool(attempts, lambda loaders, data: {})
-    list(queue.persistently(plans, Place(tmp_path, tmp_path), pool))
-    assert started == [plan.name for plan in plans]
