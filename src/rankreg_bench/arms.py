@@ -25,7 +25,6 @@ class Family:
     split_is: Literal["seed", "member"] = "seed"
 
     def config_of(self, method: str) -> Settings:
-        """How it is trained with that method."""
         return {**self.config, **self.methods.get(method, {})}
 
 
@@ -187,7 +186,6 @@ class Arm:
 
     @property
     def ranks(self) -> bool:
-        """Whether it has the ranking term."""
         return bool(self.config["method"]["name"] == "rankreg")
 
 
@@ -219,10 +217,10 @@ ARMS: dict[str, Arm] = {
     "base": Arm("base loss", {"batch_size": 64, "method": {"name": "none"}}),
     "alm": Arm("+ ALM", {"batch_size": 64, "method": {"name": "alm"}}),  # μ and δ follow from data and loss
     "buffer": Arm("+ buffer", _buffer_only()),
-    "rankreg": Arm("+ RankReg", _rankreg()),
+    "rankreg": Arm("+ RankReg (published)", _rankreg()),
     "oversampling": Arm("oversampled", {"batch_size": 64, "method": {"name": "none"}, "sampling": "balanced"}),
     "batch-32": Arm("batch 32", {"batch_size": 32, "method": {"name": "none"}}),
-    NO_BUFFER: Arm("batch 32, RankReg's steps", _buffer_only(capacity=0)),
+    NO_BUFFER: Arm("batch 32, as many steps as RankReg", _buffer_only(capacity=0)),
     "probability": Arm("+ RankReg on probabilities, γ = 1", _rankreg(space="probability", gamma=1.0)),
     "rank": Arm("penalty r", _rankreg(penalty="rank")),
     "cubed": Arm("penalty r³", _rankreg(penalty="cubed")),
@@ -235,8 +233,8 @@ ARMS: dict[str, Arm] = {
         _rankreg(buffer={"policy": "fifo", "base_over": "batch"}),
         NO_BUFFER,
     ),
-    "oversampling-rankreg": _oversampled("oversampled + RankReg"),
-    "oversampling-gentle": _oversampled("oversampled + gentle RankReg", among="negatives", weight=0.1),
+    "oversampling-rankreg": _oversampled("oversampled + RankReg (published)"),
+    "oversampling-gentle": _oversampled("oversampled + RankReg (default)", among="negatives", weight=0.1),
     **{f"size-{n}": Arm(f"+ RankReg, buffer of {n}", _rankreg(buffer={"capacity": n})) for n in (0, 5, 10, 20, 48)},
     **{f"buffer-{n}": Arm(f"+ buffer of {n}", _buffer_only(capacity=n)) for n in (5, 10, 20)},
     **{f"reach-{reach:g}": Arm(f"reach {reach:g}", _rankreg(reach=reach)) for reach in (0.3, 3.0, 10.0)},
@@ -245,7 +243,7 @@ ARMS: dict[str, Arm] = {
     "among-negatives": Arm("+ RankReg among negatives", _rankreg(among="negatives")),
     "among-negatives-reach-10": Arm("among negatives, reach 10", _rankreg(among="negatives", reach=10.0)),
     "among-negatives-margin-3": Arm("among negatives, margin 3", _rankreg(among="negatives", margin=3.0)),
-    "among-negatives-weight-0.1": Arm("+ gentle RankReg", _rankreg(among="negatives", weight=0.1)),
+    "among-negatives-weight-0.1": Arm("+ RankReg (default)", _rankreg(among="negatives", weight=0.1)),
 }
 
 

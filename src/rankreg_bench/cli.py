@@ -225,7 +225,6 @@ def figure(
     ] = None,
     preset: PRESET = None,
     only: ONLY = None,
-    loss: Annotated[str | None, typer.Option(help="Base loss of the ROC curves.", show_default="bce")] = None,
     splits: SPLITS = None,
     test: TEST = None,
     records: RECORDS = FOLDER,
@@ -237,7 +236,7 @@ def figure(
     """
     path = out or Path(f"{name}.png")
     figures.check_path(path)
-    chosen = figures.choose(name, records, preset=preset, test=test, splits=splits, only=only or (), loss=loss)
+    chosen = figures.choose(name, records, preset=preset, test=test, splits=splits, only=only or ())
     figures.write_figure(chosen, path)
     say(f"{path}: {path.stat().st_size / 1000:,.0f} kB, {chosen.splits()}")
 

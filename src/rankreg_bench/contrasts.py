@@ -10,24 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.extension import look_up
+from rankreg.notation import plain, signed
 from rankreg_bench.arms import ARMS, PRESETS
 from rankreg_bench.differences import (
     BELOW,
     CHANCES,
     Paired,
     arm_title,
-    difference_rows,
     measure_title,
     multiplicity_note,
     pair,
-    power_note,
     preset_note,
-    scope,
     verdict,
 )
 from rankreg_bench.estimates import difference_intervals
 from rankreg_bench.grids import DATA, LOSSES, RunPlan, TestSet, for_choosing, offers, plan_run, title_of
-from rankreg_bench.pages import Number, Page, Row, TableBlock, TableEntry, limits, plain, signed
+from rankreg_bench.pages import Number, Page, Row, TableBlock, TableEntry, limits
 from rankreg_bench.records import TEST_TITLES, Grid, RecordFolder, checked_test, grid_of, read_runs
 
 SHARED = "Rows share images: the ratios and noise levels of one data set use the same images and are no repeats."
@@ -147,7 +145,6 @@ class Contrast:
         return self.pooled if self.pooled is not None and len(self.pooled.splits) >= enough else longest
 
     def page(self) -> Page:
-        """All blocks, notes and numbers."""
         blocks = [self.differences()]
         blocks += [] if DATA[self.data].several_classes else [self.ensembles()]
         preset = self.question.preset
@@ -155,12 +152,9 @@ class Contrast:
         return Page(heading, (*blocks, *self.by_split()), tuple(self.notes()), tuple(self.numbers()))
 
     def differences(self) -> TableBlock:
-        """A row for every loss, and one over all."""
         rows = []
         for label, paired in self.shown.items():
-            first, second = difference_rows(
-                paired, list(self.pairs) if paired is self.pooled else paired.losses, label
-            )
+            first, second = paired.rows(label)
             rows += [replace(first, rule=paired is self.pooled), second]
         title = f"{self.main.title} of single networks (Student's 95 % interval over splits){BELOW}"
         return TableBlock(title, self.head, tuple(rows))
@@ -178,7 +172,6 @@ class Contrast:
         return TableBlock(title, self.head, tuple(rows))
 
     def by_split(self) -> Iterator[TableBlock]:
-        """Every single difference."""
         splits = sorted({split for paired in self.pairs.values() for split in paired.splits})
         for measure in self.grid.measures(self.data):
             rows = []
@@ -195,8 +188,8 @@ class Contrast:
         for measure in main.values:
             found = main.estimate(measure)
             parts.append(f"{measure_title(measure)} {signed(found.estimate)} {limits(found)}: {verdict(found)}")
-        yield f"{main.title}, {scope(main, main.losses)}: {'; '.join(parts)}."
-        yield power_note(main, main.losses)
+        yield f"{main.title}, {main.scope}: {'; '.join(parts)}."
+        yield main.power_note()
         yield from multiplicity_note(list(self.shown.values()))
         if self.pooled is not None:
             yield "All losses: averaged within each split first, since losses share a split's training data."
@@ -206,8 +199,7 @@ class Contrast:
     def numbers(self) -> Iterator[Number]:
         """For the CSV file: every loss and all of them together."""
         for paired in self.shown.values():
-            losses = list(self.pairs) if paired is self.pooled else paired.losses
-            yield from paired.numbers("compare", self.grid.test, self.data, losses)
+            yield from paired.numbers("compare", self.grid.test, self.data)
 
 
 def _overview(sheets: Sequence[Contrast], numbers: Sequence[Number] = ()) -> Page:
@@ -221,7 +213,7 @@ def _overview(sheets: Sequence[Contrast], numbers: Sequence[Number] = ()) -> Pag
         rows: list[Row] = []
         for data, whole in kind.items():
             paired = replace(whole, values={measure: whole.values[measure] for measure in common})
-            first, second = difference_rows(paired, paired.losses, title_of(data, preset))
+            first, second = paired.rows(title_of(data, preset))
             used = f"{len(paired.losses)} losses" if len(paired.losses) > 1 else paired.losses[0].upper()
             rows += [replace(first, entries=(*first.entries, TableEntry(used)))]
             rows += [replace(second, entries=(*second.entries, TableEntry("")))]
@@ -250,7 +242,9 @@ def curves_page(plans: Sequence[RunPlan], records: RecordFolder, data: str, arms
         np.array([np.mean([curves[loss, split] for loss in losses], axis=0) for split in splits])
         for curves in (first, second)
     ]
-    paired = Paired(*arms, losses, splits, _by_epoch(np.round(means[0] - means[1], 6)))  # equal ones stay equal
+    paired = Paired(
+        *arms, losses, len(losses), splits, _by_epoch(np.round(means[0] - means[1], 6))
+    )  # equal ones stay equal
     levels = [_by_epoch(mean) for mean in means]
     rows = []
     for name in paired.values:
@@ -263,10 +257,10 @@ def curves_page(plans: Sequence[RunPlan], records: RecordFolder, data: str, arms
         several = DATA[data].several_classes
         kept = "lowest validation error of the other classes" if several else "highest validation AUC"
         notes = [BEST_KEPT.format(kept), FLATTERS]
-    what = f"{title_of(data, plans[0].preset)}, validation AUC epoch by epoch, {scope(paired, losses)}"
+    what = f"{title_of(data, plans[0].preset)}, validation AUC epoch by epoch, {paired.scope}"
     head = ("", *map(arm_title, arms), paired.title, "")
     block = TableBlock(f"{paired.title} (Student's 95 % interval over splits)", head, tuple(rows))
-    numbers = paired.numbers("compare", "validation", data, losses)
+    numbers = paired.numbers("compare", "validation", data)
     return [Page(f"{paired.title}: {what}", (block,), (*notes, *multiplicity_note([paired])), tuple(numbers))]
 
 

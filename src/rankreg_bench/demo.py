@@ -15,8 +15,8 @@ from rankreg_bench.records import Grid, Selection
 from rankreg_bench.tables import Sheet
 
 NOTES = (
-    "Lower FPR is better, higher AUC is better; base loss: BCE; RankReg: as published.",
-    "The splits differ in what is trained on and share one test part: the intervals say how much the split matters,"
+    "Lower FPR is better, higher AUC is better. The base loss is BCE.",
+    "The splits have different training data and the same test data: the intervals say how much the split matters,"
     " not what another data set would give.",
 )
 

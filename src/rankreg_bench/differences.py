@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from rankreg.notation import plain, signed
 from rankreg.operating import (
     Interval,
     aucs,
@@ -24,7 +25,7 @@ from rankreg.operating import (
 from rankreg_bench.arms import ARMS, PRESETS, TUNED
 from rankreg_bench.estimates import CONFIDENCE, RISK, higher_is_better, measures_of, ranking_arm
 from rankreg_bench.grids import DATA, Experiment
-from rankreg_bench.pages import Number, Row, TableEntry, limits, plain, short, signed
+from rankreg_bench.pages import Number, Row, TableEntry, limits, short
 from rankreg_bench.records import Cell, Grid
 
 BETTER = "better of base and ALM"
@@ -40,17 +41,20 @@ CHANCES = (
 
 @dataclass(frozen=True)
 class Paired:
-    """One arm less another on the same splits, averaged over losses: by measure one difference per split."""
+    """One arm less another on the same splits, averaged over losses: by measure one difference per split.
+
+    losses: those that have a split in both arms; asked: how many losses there are.
+    """
 
     first: str
     second: str
     losses: tuple[str, ...]
+    asked: int
     splits: tuple[int, ...]
     values: Mapping[str, tuple[float, ...]]
 
     @property
     def title(self) -> str:
-        """One arm less another."""
         return f"{arm_title(self.first)} − {arm_title(self.second)}"
 
     def estimate(self, measure: str) -> Interval:
@@ -71,9 +75,44 @@ class Paired:
         found = self.estimate(measure)
         return found if higher_is_better(measure) else found.scaled(-1)
 
-    def numbers(self, experiment: str, test: str, data: str, losses: Sequence[str]) -> Iterator[Number]:
+    @property
+    def scope(self) -> str:
+        """How many splits and losses a difference rests on."""
+        splits, kept = f"{len(self.splits)} split" + "s" * (len(self.splits) != 1), len(self.losses)
+        if self.asked == 1:
+            return splits
+        return f"{splits}, {kept} losses" if kept == self.asked else f"{splits}, {kept} of {self.asked} losses"
+
+    def rows(self, label: str | None = None) -> list[Row]:
+        """The differences; below, verdict and smallest detectable difference."""
+        values, verdicts = [], []
+        for measure in self.values:
+            found, smallest = self.estimate(measure), self.detectable(measure)
+            values.append(TableEntry(signed(found.estimate), limits(found)))
+            detected = "" if smallest is None else f"; {short(smallest, smallest)}"
+            verdicts.append(TableEntry(verdict(found) + detected))
+        kept = f"{len(self.losses)} of {self.asked} losses" if len(self.losses) < self.asked else ""
+        return [
+            Row(label or self.title, (*values, TableEntry(str(len(self.splits))))),
+            Row("", (*verdicts, TableEntry(kept)), part=True),
+        ]
+
+    def power_note(self) -> str:
+        """Which difference could have been detected."""
+        if len(self.splits) < 2:
+            return f"{self.title}: one split gives no interval; more splits are needed."
+        found = {measure: self.detectable(measure) for measure in self.values}
+        parts = [f"{plain(value)} in {measure_title(m)}" for m, value in found.items() if value is not None]
+        if not parts:
+            return f"{self.title}: the differences do not vary over splits, so detectable differences are unknown."
+        return (
+            f"Detectable with 80 % power at the 5 % level, from {self.scope}: a true {self.title} of"
+            f" {', '.join(parts)} points. Smaller differences would mostly be missed."
+        )
+
+    def numbers(self, experiment: str, test: str, data: str) -> Iterator[Number]:
         """For the CSV file: mean difference, what could have been detected, p-value."""
-        arm, loss = f"{self.first} minus {self.second}", pooled_name(self.losses, losses)
+        arm, loss = f"{self.first} minus {self.second}", pooled_name(self.losses, self.asked)
         for measure in self.values:
             number = Number(experiment, data, test, loss, arm, measure, "", 0.0, splits=len(self.splits))
             yield number.with_bounds("difference", self.estimate(measure))
@@ -82,9 +121,9 @@ class Paired:
                     yield replace(number, kind=kind, value=value)
 
 
-def pooled_name(used: Sequence[str], losses: Sequence[str]) -> str:
+def pooled_name(used: Sequence[str], asked: int) -> str:
     """The losses that a number is the mean of: "all" of several, or their names."""
-    return "all" if len(used) == len(losses) > 1 else " ".join(used)
+    return "all" if len(used) == asked > 1 else " ".join(used)
 
 
 def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) -> Paired | None:
@@ -109,7 +148,7 @@ def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) 
         if np.ptp(found) <= ROUNDING:
             found[:] = found[0]
         values[measure] = tuple(float(value) for value in found)
-    return Paired(first, second, used, splits, values)
+    return Paired(first, second, used, len(losses), splits, values)
 
 
 def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str, str]]:
@@ -195,7 +234,6 @@ def measure_title(measure: str) -> str:
 
 
 def arm_title(arm: str) -> str:
-    """Inside a sentence."""
     names = {"base": "base", BETTER: "base/ALM"}
     return names[arm] if arm in names else ARMS[arm].title.removeprefix("+ ")
 
@@ -209,44 +247,6 @@ def verdict(found: Interval) -> str:
     if not found.excludes_zero:
         return "not told apart"
     return "lower" if found.estimate < 0 else "higher"
-
-
-def difference_rows(paired: Paired, losses: Sequence[str], label: str | None = None) -> list[Row]:
-    """The differences of a contrast; below, verdict and smallest detectable difference."""
-    found = {measure: paired.estimate(measure) for measure in paired.values}
-    values = [TableEntry(signed(one.estimate), limits(one)) for one in found.values()]
-    verdicts = []
-    for measure, one in found.items():
-        smallest = paired.detectable(measure)
-        verdicts.append(TableEntry(verdict(one) + ("" if smallest is None else f"; {short(smallest, smallest)}")))
-    kept = f"{len(paired.losses)} of {len(losses)} losses" if len(paired.losses) < len(losses) else ""
-    return [
-        Row(label or paired.title, (*values, TableEntry(str(len(paired.splits))))),
-        Row("", (*verdicts, TableEntry(kept)), part=True),
-    ]
-
-
-def scope(paired: Paired, losses: Sequence[str]) -> str:
-    """How many splits and losses a difference rests on."""
-    splits = f"{len(paired.splits)} split" + "s" * (len(paired.splits) != 1)
-    if len(losses) == 1:
-        return splits
-    kept = len(paired.losses)
-    return f"{splits}, {kept} losses" if kept == len(losses) else f"{splits}, {kept} of {len(losses)} losses"
-
-
-def power_note(paired: Paired, losses: Sequence[str]) -> str:
-    """Which difference could have been detected."""
-    if len(paired.splits) < 2:
-        return f"{paired.title}: one split gives no interval; more splits are needed."
-    found = {measure: paired.detectable(measure) for measure in paired.values}
-    parts = [f"{plain(value)} in {measure_title(m)}" for m, value in found.items() if value is not None]
-    if not parts:
-        return f"{paired.title}: the differences do not vary over splits, so detectable differences are unknown."
-    return (
-        f"Detectable with 80 % power at the 5 % level, from {scope(paired, losses)}: a true {paired.title} of"
-        f" {', '.join(parts)} points. Smaller differences would mostly be missed."
-    )
 
 
 def multiplicity_note(pairs: Sequence[Paired]) -> list[str]:

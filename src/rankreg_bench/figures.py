@@ -7,7 +7,7 @@ import io
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from rankreg.extension import look_up
 from rankreg.metrics import roc
 from rankreg.operating import Interval, mean_of
 from rankreg_bench.arms import ARMS
 from rankreg_bench.estimates import measures_of, published_values
-from rankreg_bench.grids import DATA, LOSSES, RunPlan, experiment_of, noise_of, plan_run, title_of
+from rankreg_bench.grids import DATA, experiment_of, noise_of, title_of
 from rankreg_bench.pages import write
-from rankreg_bench.records import Grid, Key, RecordFolder, Selection, grid_of, read_runs
+from rankreg_bench.records import Grid, Key, RecordFolder, Selection
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,14 +74,12 @@ class FigureSource:
 
     selection: Selection
     grid: Grid
-    plans: Sequence[RunPlan]
 
     def names(self, place: int) -> list[str]:
         """The recorded data sets (0), losses (1) or arms (2), in the order of the experiment."""
         return list(dict.fromkeys(key[place] for key, cell in self.grid.cells.items() if cell.scores))
 
     def colors(self) -> dict[str, int]:
-        """The colour of every arm."""
         return _colors(self.names(2), ARM_COLORS)
 
     def mark(self, key: Key, measure: str) -> Mark:
@@ -124,31 +121,17 @@ def choose(
     test: str | None = None,
     splits: int | None = None,
     only: Sequence[str] = (),
-    loss: str | None = None,
 ) -> FigureSource:
     """The recorded runs of an experiment; ValueError without any.
 
-    preset: by default the experiment's. test: by default the first that the experiment is judged on. loss: for ROC
-    curves, the base loss of runs of the main tables.
+    preset: by default the experiment's. test: by default the first that the experiment is judged on.
     """
     selection = Selection(name, preset or experiment_of(name).preset, records, splits, tuple(only))
-    place, plans, command = selection.tests(test)[0], selection.plans, selection.command()
-    if loss is not None:
-        if name != "roc":
-            raise ValueError(f"--loss is for roc, got {name}: --only {loss} chooses among an experiment's losses")
-        look_up(dict.fromkeys(LOSSES), loss, "loss")
-        plans = [plan_run(plan.preset, plan.data, loss, plan.arm, plan.split) for plan in plans]
-        data = [one for one in selection.experiment.data if one in only] or selection.experiment.data
-        kept = [one for one in only if one not in selection.experiment.data]
-        command = replace(selection, only=(*kept, loss)).command(*data)  # the runs are those of the main tables
-    what = f"{name}, preset {selection.preset}"
-    runs = read_runs(plans, records)
-    if not runs:
-        raise ValueError(f"{records} has no such record of {what}: make them with `{command}`")
-    grid = grid_of(plans, runs, place)
-    if grid is None:
-        raise ValueError(f"no recorded run of {what}, was scored on the {place} test set: use another")
-    return FigureSource(selection, grid, plans)
+    grid = selection.grids(test)[0]
+    if not any(cell.scores for cell in grid.cells.values()):
+        what = f"{name}, preset {selection.preset}"
+        raise ValueError(f"{records} has no such record of {what}: make them with `{selection.command()}`")
+    return FigureSource(selection, grid)
 
 
 def write_figure(chosen: FigureSource, path: Path) -> None:
@@ -267,7 +250,7 @@ def _learning(chosen: FigureSource) -> "Figure":
 def _curve(chosen: FigureSource, data: str, arm: str, measure: str) -> dict[float, Mark]:
     """The measure after every epoch, over the splits whose records hold curves."""
     found, records, step = [], RecordFolder(chosen.selection.folder), 1.0
-    for plan in chosen.plans:
+    for plan in chosen.selection.plans:
         if (plan.data, plan.arm) == (data, arm) and records.has(plan):
             record = records.read(plan)
             if "curves" in record:

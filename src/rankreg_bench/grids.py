@@ -19,11 +19,11 @@ from rankreg_bench.arms import (
     RATES,
     SETTINGS,
     TUNED,
+    Settings,
 )
 
 Layout = Literal["main", "arms", "noise"]
 TestSet = Literal["official", "extended", "tuning"]
-Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ DATA: dict[str, Data] = {
     },
 }
 
-GENTLE = (
-    "+ RankReg: as published, ranks among all, weight 1. Gentle: ranks among negatives, weight 0.1, the library's"
-    " default (docs/decisions/0053)."
+TWO_TERMS = (
+    "RankReg (published): ranks among all, weight 1. RankReg (default): ranks among negatives, weight 0.1; the"
+    " library's default (docs/decisions/0053)."
 )
 METHODS: dict[str, str | None] = dict.fromkeys(
     ("base", "buffer", "probability", "oversampling", "among-negatives-weight-0.1", "rankreg", "alm")
@@ -133,32 +133,32 @@ EXPERIMENTS: dict[str, Experiment] = {
         published="melanoma",
         layout="main",
         notes=(
-            "Published W-BCE and W-BCE + ALM repeat the rows of CIFAR-10 1:100 at 98, 95 and 92 %: a misprint,"
-            " which the published Δ inherits.",
-            "As published, RankReg's base loss is over the batch alone, that of + buffer over both: their"
-            " difference is not the ranking term's alone.",
+            "Published W-BCE and W-BCE + ALM repeat the rows of CIFAR-10 1:100 at 98, 95 and 92 %: a misprint. The"
+            " published Δ contains it.",
+            "As published, RankReg has its base loss over the batch only; + buffer has it over batch and buffer."
+            " Their difference is not due to the ranking term alone.",
         ),
     ),
     "controls": Experiment(
-        "Controls the paper lacks: the buffer alone, oversampling, twice the steps; gentle RankReg",
+        "Controls the paper lacks: the buffer alone, oversampling, twice the steps; RankReg (default)",
         BOTH,
         dict.fromkeys(
             ("base", "batch-32", "oversampling", "buffer", "rankreg", "probability", "among-negatives-weight-0.1")
         ),
         splits=5,
-        notes=(GENTLE,),
+        notes=(TWO_TERMS,),
     ),
     "more-positives": Experiment(  # does the ranking term help if positives cannot be memorised?
         "Many more positives to train on",
         ("cifar10-10", "cifar100-20"),
         dict.fromkeys(("base", "oversampling", "buffer", "rankreg", "among-negatives-weight-0.1")),
-        notes=(GENTLE,),
+        notes=(TWO_TERMS,),
     ),
     "oversampled-ranking": Experiment(  # does the term help without a buffer?
         "The ranking term with oversampling in place of the buffer",
         ("cifar10-100", "cifar100-100", "cifar10-10"),
         dict.fromkeys(("base", "buffer", "oversampling", "oversampling-rankreg", "oversampling-gentle")),
-        notes=(GENTLE,),
+        notes=(TWO_TERMS,),
     ),
     "rank-penalty": Experiment(
         "Rank penalties",
@@ -204,8 +204,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         losses=("ce",),
         published="multiclass",
         notes=(
-            "As many epochs for all, as in the paper: methods with a buffer take twice the steps of the base loss"
-            " and see every sample of the other classes as often.",
+            "All methods have the same number of epochs, as in the paper. Methods with a buffer take twice the"
+            " steps of the base loss and see each sample of the other classes equally often.",
         ),
     ),
     "ham10000": Experiment(
@@ -220,7 +220,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("cifar10-100", "cifar100-100", "cifar10-10"),  # the last one is quiet: its splits hardly differ
         dict.fromkeys(("buffer", "rankreg", "probability", "batch-only", *SETTINGS)),
         judged_on=("tuning",),  # the best of many looks better than it is: confirm it on a test set, as an arm
-        notes=(GENTLE,),
+        notes=(TWO_TERMS,),
     ),
     "larger-batches": Experiment(  # does the term help with more negatives a step?
         "More samples a step, in the batch or in batch and buffer",
@@ -240,10 +240,15 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("cifar10-10", "cifar100-20", "cifar10-100", "cifar100-100"),
         dict.fromkeys(("buffer", "rankreg", "among-negatives", "among-negatives-weight-0.1", "rank")),
         judged_on=("tuning",),
-        notes=(GENTLE,),
+        notes=(TWO_TERMS,),
     ),
     "methods": Experiment(  # the questions are in docs/decisions/0055
-        "Every way to treat rare positives, with BCE", LONG, METHODS, splits=10, preset="converged", notes=(GENTLE,)
+        "Every way to treat rare positives, with BCE",
+        LONG,
+        METHODS,
+        splits=10,
+        preset="converged",
+        notes=(TWO_TERMS,),
     ),
     "learning-curves": Experiment(  # runs of "methods", judged on one test set since a figure shows one
         "Learning curves", LONG, METHODS, splits=10, preset="converged", judged_on=("extended", "official")
@@ -333,10 +338,19 @@ def experiment_of(name: str) -> Experiment:
 
 
 def plans_of(name: str, preset: str, *, splits: int | None = None, only: Sequence[str] = ()) -> list[RunPlan]:
-    """All runs of an experiment, split by split, so that whatever is finished compares like with like.
+    """All runs of an experiment, split by split, so that an unfinished experiment still compares like with like.
 
-    only: names of data sets, losses or arms; of each kind that is named, the others are left out. Data sets that
-    the preset lacks are left out too; ValueError if it lacks all of them.
+    Args:
+        name: of the experiment.
+        preset: its size. Data sets that the preset lacks are left out.
+        splits: how many, default the preset's or the experiment's.
+        only: names of data sets, losses or arms; of each kind that is named, the others are left out.
+
+    Returns:
+        The runs in the order in which they are trained.
+
+    Raises:
+        ValueError: for an unknown name, or if the preset has none of the data sets.
     """
     experiment, size = experiment_of(name), look_up(PRESETS, preset, "preset")
     if not offers(preset, *experiment.data):

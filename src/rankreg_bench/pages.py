@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rankreg.extension import look_up, write_whole
+from rankreg.notation import plain
 from rankreg.operating import Interval
 
 WIDTH = 120  # of lines that do not go to a terminal; a table may be a little wider than its titles and notes
@@ -98,17 +99,6 @@ class Page:
     numbers: tuple[Number, ...] = field(default=(), repr=False)
 
 
-def plain(value: float, digits: int = 1) -> str:
-    """A number with a real minus sign and no negative zero."""
-    return f"{value:z.{digits}f}".replace("-", "−")
-
-
-def signed(value: float) -> str:
-    """The same with its sign."""
-    text = plain(value)
-    return text if text == "0.0" or text.startswith("−") else f"+{text}"
-
-
 def short(value: float, reach: float) -> str:
     """Without decimals where the interval is too wide for them."""
     return plain(value, 1 if reach < 20 else 0)
@@ -138,7 +128,15 @@ def published_text(value: float | None, *, others: bool) -> str:
 
 
 def rendered(pages: Sequence[Page], style: str) -> str:
-    """All pages in one of the formats, text without colours."""
+    """All pages in one format, without colours.
+
+    Args:
+        pages: from `pages_of`.
+        style: "text", "markdown", "csv" or "latex".
+
+    Returns:
+        The text.
+    """
     return look_up(FORMATS, style, "format")(pages)
 
 
@@ -163,7 +161,7 @@ def print_pages(pages: Sequence[Page], console: Console) -> None:
         for block in page.blocks:
             console.print()
             _print_wrapped(console, block.title)
-            console.print(_rich_table(block, plain=not console.is_terminal, narrow=console.width < WIDTH))
+            console.print(_rich_table(block, underscores=not console.is_terminal, narrow=console.width < WIDTH))
         console.print()
         for note in page.notes:
             _print_wrapped(console, f"· {note}")
@@ -174,7 +172,7 @@ def _print_wrapped(console: Console, text: str, style: str = "") -> None:
     console.print(Text(text, style=style), width=min(console.width, WIDTH))
 
 
-def _rich_table(block: TableBlock, *, plain: bool, narrow: bool) -> Table:
+def _rich_table(block: TableBlock, *, underscores: bool, narrow: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for place, name in enumerate(block.head):
         if place:
@@ -184,8 +182,8 @@ def _rich_table(block: TableBlock, *, plain: bool, narrow: bool) -> Table:
     for row, following in zip(block.rows, [*block.rows[1:], None], strict=True):
         cells = [Text(("  " if row.part else "") + row.label)]
         for entry in row.entries:
-            value = Text(f"_{entry.value}_" if entry.best and plain else entry.value)
-            if entry.best and not plain:
+            value = Text(f"_{entry.value}_" if entry.best and underscores else entry.value)
+            if entry.best and not underscores:
                 value.stylize("underline")
             cells.append(value.append(f" {entry.rest}" if entry.rest else "", style="not underline"))
         table.add_row(*cells, end_section=following is not None and following.rule)

@@ -44,7 +44,6 @@ class RecordFolder:
     folder: Path
 
     def has(self, plan: RunPlan) -> bool:
-        """Whether the run is finished."""
         return self._path(plan, ".json").exists()
 
     def write(self, plan: RunPlan, outcome: Outcome) -> None:
@@ -63,11 +62,9 @@ class RecordFolder:
         _write(self._path(plan, ".json"), text.encode())
 
     def read(self, plan: RunPlan) -> dict[str, Any]:
-        """The record of a finished run."""
         return self.read_file(self._path(plan, ".json"))
 
     def by_part(self, plan: RunPlan) -> dict[str, Scores]:
-        """All scores of a run."""
         record, path, digest = self._path(plan, ".json"), self._path(plan, ".npz"), self.read(plan).get("samples")
         if not isinstance(digest, str):
             raise ValueError(f"{record} is damaged: it names no samples; delete it and run again")
@@ -84,7 +81,6 @@ class RecordFolder:
 
     @staticmethod
     def read_file(path: Path) -> dict[str, Any]:
-        """A record by its file."""
         record = read_json(path, ": it is not a record or is damaged")
         if not isinstance(record, dict):
             raise ValueError(f"{path} is not a record: it holds no JSON object")
@@ -186,7 +182,6 @@ class Cell:
 
     @property
     def splits(self) -> tuple[int, ...]:
-        """The splits that are recorded."""
         return tuple(sorted(self.scores))
 
     def on(self, splits: Sequence[int]) -> "Cell":
@@ -208,7 +203,6 @@ class Grid:
         return list(dict.fromkeys(key[place] for key in self.cells))
 
     def measures(self, data: str) -> tuple[str, ...]:
-        """What is measured on a data set."""
         return measures_of(DATA[data])
 
     def shared(self, data: str, losses: Sequence[str], arms: Sequence[str]) -> Shared:
@@ -281,7 +275,15 @@ DEFAULT_FOLDER = Path("records")
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The runs of an experiment that a table or figure shows: which size, splits and parts, and their folder."""
+    """The runs of an experiment that a table or figure shows.
+
+    Args:
+        name: of the experiment.
+        preset: its size.
+        folder: of the records, default "records".
+        splits: how many, default the preset's or the experiment's.
+        only: names of data sets, losses or arms, default all.
+    """
 
     name: str
     preset: str
@@ -299,7 +301,6 @@ class Selection:
 
     @property
     def plans(self) -> list[RunPlan]:
-        """All runs that belong to it."""
         return plans_of(self.name, self.preset, splits=self.splits, only=self.only)
 
     def missing(self) -> list[str]:
@@ -308,9 +309,8 @@ class Selection:
         count = sum(not records.has(plan) for plan in plans)
         return [f"{count} of {len(plans)} runs are missing: {self.command()}"] if count else []
 
-    def command(self, *names: str) -> str:
-        """What trains the runs that are missing; names: other experiments than this one, with its settings."""
-        words = ["rankreg", "bench", "run", *(names or (self.name,)), "--preset", self.preset]
+    def command(self) -> str:
+        words = ["rankreg", "bench", "run", self.name, "--preset", self.preset]
         words += [] if self.splits is None else ["--splits", str(self.splits)]
         words += [word for name in self.only for word in ("--only", name)]
         words += [] if self.folder == DEFAULT_FOLDER else ["--records", str(self.folder)]

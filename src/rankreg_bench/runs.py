@@ -56,7 +56,7 @@ def perform(plan: RunPlan, folder: Path, data_dir: Path | None, *, progress: boo
 
     torch.set_num_threads(1)  # many small runs side by side
     keep_freed_memory()
-    made_by = _own_provenance()
+    made_by = provenance()
     start = time.perf_counter()
     settings = dict(plan.settings)
     if plan.loader == "table":
@@ -130,12 +130,7 @@ def with_todays_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     return {"optimizer" if key == "optimiser" else key: value for key, value in config.items()}
 
 
-@cache
-def _own_provenance() -> dict[str, Any]:
-    """That of the code in this process: a commit made while a worker runs is not what it runs."""
-    return provenance()
-
-
+@cache  # a commit made while a worker runs is not what the worker runs
 def provenance() -> dict[str, Any]:
     """Commit, versions and machine."""
     return {

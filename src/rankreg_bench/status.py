@@ -16,8 +16,6 @@ from rankreg_bench.arms import PRESETS
 from rankreg_bench.grids import DATA, EXPERIMENTS, RunPlan, offers, plans_of, unique
 from rankreg_bench.records import RecordFolder, Selection
 
-LIMIT = 60_000_000  # bytes of records that a repository should hold
-
 
 @dataclass(frozen=True)
 class Standing:
@@ -53,7 +51,6 @@ def experiment_table() -> Table:
 
 
 def preset_table() -> Table:
-    """The presets."""
     table = Table("preset", "size")
     for name, preset in PRESETS.items():
         table.add_row(name, preset.title)
@@ -125,9 +122,7 @@ def status_table(status: Status) -> Table:
 
 def status_lines(status: Status, folder: Path, workers: int | None = None) -> list[str]:
     """What the table does not say."""
-    lines = [f"{folder}: {status.records:,} records, {status.size / 1e6:.2f} MB of {LIMIT / 1e6:.0f} MB"]
-    if status.size > LIMIT:
-        lines[0] += ": too large for the repository"
+    lines = [f"{folder}: {status.records:,} records, {status.size / 1e6:.2f} MB"]
     if status.records:
         lines.append(
             f"hours left: on {workers or cores()} cores at the pace of the records; failed runs leave no record and"

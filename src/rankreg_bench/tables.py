@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from rankreg.notation import plain, signed
 from rankreg.operating import Interval, mean_of, standard_deviation
 from rankreg_bench.arms import ARMS
 from rankreg_bench.differences import (
@@ -15,14 +16,12 @@ from rankreg_bench.differences import (
     OTHERS,
     Paired,
     contrasts_of,
-    difference_rows,
     ensemble_gains,
     measure_draws,
     measure_title,
     multiplicity_note,
     pair,
     pooled_name,
-    power_note,
     preset_note,
     verdict,
 )
@@ -43,9 +42,7 @@ from rankreg_bench.pages import (
     TableEntry,
     bracket,
     limits,
-    plain,
     published_text,
-    signed,
     spread,
 )
 from rankreg_bench.records import Cell, Grid, Key, Selection, check_same_samples
@@ -58,14 +55,22 @@ NOTHING = TableEntry("–")
 # The bottom rows of the main tables: the gain of RankReg over the best of these; and the single networks' contrast
 GAINS = {"Δ over base/ALM": (OTHERS, BETTER), "Δ over buffer": (("buffer",), "buffer")}
 DELTA = (
-    "Δ: gain of RankReg, averaged over the base losses; positive means fewer false alarms or higher AUC. Base/ALM"
-    " is the better of the two on the same numbers, so this Δ is slightly too small."
+    "Δ: gain of RankReg (published), averaged over the base losses. Positive means fewer false alarms or higher"
+    " AUC. Base/ALM is the better of the two on the same numbers, so this Δ is slightly too small."
 )
 MEAN = "cifar10-100-noise"  # in CSV files, the name of what is averaged over shares of flipped labels
 
 
 def pages_of(selection: Selection, test: str | None = None) -> list[Page]:
-    """One page for each test set and data set; for label noise one for each test set."""
+    """One page for each test set and data set; for label noise one for each test set.
+
+    Args:
+        selection: the runs.
+        test: "official", "extended" or "tuning", default the test sets that the experiment is judged on.
+
+    Returns:
+        The pages, for `rendered`.
+    """
     pages = []
     for grid in selection.grids(test):
         sheets = [Sheet(selection, grid, data) for data in grid.names(0)]
@@ -101,7 +106,6 @@ class Sheet:
         self.head = ("", *map(measure_title, self.measures), "splits")
 
     def page(self) -> Page:
-        """All blocks, notes and numbers."""
         preset = self.selection.preset
         title = f"{title_of(self.data, preset)}, {self.grid.title(self.data)}, preset {preset}"
         title = title if self.is_main else f"{self.experiment.title}: {title}"
@@ -160,9 +164,8 @@ class Sheet:
         return TableBlock(SINGLES, self.head, tuple(rows))
 
     def differences(self) -> TableBlock:
-        """Two lines for every contrast."""
         averaged = ", averaged over the base losses within each split" * (len(self.losses) > 1)
-        rows = [row for paired in self.pairs for row in difference_rows(paired, self.losses)]
+        rows = [row for paired in self.pairs for row in paired.rows()]
         return TableBlock(DIFFERENCES + averaged + BELOW, self.head, tuple(rows))
 
     def notes(self) -> Iterator[str]:
@@ -170,7 +173,7 @@ class Sheet:
         if self.pairs:
             about_ranking = (paired for paired in self.pairs if ARMS[paired.first].ranks)
             decisive = self._pair(self.ranking, "buffer") or next(about_ranking, self.pairs[0])
-            yield power_note(decisive, self.losses)
+            yield decisive.power_note()
             yield from multiplicity_note(self.pairs)
         over = self._pair(self.ranking, BETTER)
         if self.is_main and over is not None:
@@ -187,7 +190,7 @@ class Sheet:
         for key, cell in self.cells.items():
             yield from self._cell_numbers(key, cell)
         for paired in self.pairs:
-            yield from paired.numbers(name, test, self.data, self.losses)
+            yield from paired.numbers(name, test, self.data)
         if self.gap:
             yield from self.gap.numbers(Number(name, self.data, test, self.losses[0], "", "", "", 0.0))
         for others, second in GAINS.values() if self.is_main else ():
@@ -196,7 +199,7 @@ class Sheet:
                 continue
             gains, losses, splits = self._gains(others)
             for measure, gain in gains.items():
-                arm, loss = f"{self.ranking} over {second}", pooled_name(losses, self.losses)
+                arm, loss = f"{self.ranking} over {second}", pooled_name(losses, len(self.losses))
                 number = Number(name, self.data, test, loss, arm, measure, "", 0.0, splits=len(splits))
                 number = replace(number, published=self._published_gain(second, losses, measure))
                 yield number.with_bounds("ensemble gain", gain)
@@ -265,7 +268,7 @@ def _growth_note(paired: Paired) -> Iterator[str]:
 
 def noise_page(sheets: Sequence[Sheet]) -> Page:
     """The sheets of all shares of flipped labels side by side: for each measure the tables, a column a share."""
-    selection, grid, losses = sheets[0].selection, sheets[0].grid, sheets[0].losses
+    selection, grid = sheets[0].selection, sheets[0].grid
     data, measures = [sheet.data for sheet in sheets], sheets[0].measures
     by_kind = [[sheet.ensembles() for sheet in sheets], [sheet.singles() for sheet in sheets]]
     by_kind += [[sheet.differences() for sheet in sheets]] * any(sheet.pairs for sheet in sheets)
@@ -278,19 +281,17 @@ def noise_page(sheets: Sequence[Sheet]) -> Page:
     blocks.append(TableBlock("Splits", head, tuple(_side_by_side(by_kind[1], len(measures)))))
     means, notes = _means(sheets), []
     if means:
-        rows = [row for paired in means for row in difference_rows(paired, losses)]
+        rows = [row for paired in means for row in paired.rows()]
         title = f"{DIFFERENCES}, averaged over the shares of flipped labels within each split{BELOW}"
         blocks.append(TableBlock(title, ("", *map(measure_title, measures), "splits"), tuple(rows)))
-        notes = [f"Averaged over shares: {power_note(means[0], losses)}"]
+        notes = [f"Averaged over shares: {means[0].power_note()}"]
     pairs = [paired for sheet in sheets for paired in sheet.pairs]
     if pairs:
         first = next(sheet for sheet in sheets if sheet.pairs)
-        notes.insert(
-            0, f"At {100 * noise_of(first.data):.0f} % flipped labels: {power_note(first.pairs[0], losses)}"
-        )
+        notes.insert(0, f"At {100 * noise_of(first.data):.0f} % flipped labels: {first.pairs[0].power_note()}")
     notes += [*multiplicity_note([*pairs, *means]), *closing_notes(selection, data)]
     numbers = [number for sheet in sheets for number in sheet.numbers()]
-    numbers += [number for paired in means for number in paired.numbers(selection.name, grid.test, MEAN, losses)]
+    numbers += [number for paired in means for number in paired.numbers(selection.name, grid.test, MEAN)]
     title = f"{selection.experiment.title}: {grid.title(data[0])}, preset {selection.preset}"
     return Page(title, tuple(blocks), tuple(notes), tuple(numbers))
 
@@ -327,7 +328,7 @@ def _means(sheets: Sequence[Sheet]) -> list[Paired]:
                 )
                 for measure in each[0].values
             }
-            found.append(Paired(first, second, each[0].losses, tuple(splits), values))
+            found.append(replace(each[0], splits=tuple(splits), values=values))
     return found
 
 
@@ -362,7 +363,6 @@ class Gap:
         return Interval(100 * (start - here) / (start - end), float(low), float(high), CONFIDENCE)
 
     def block(self) -> TableBlock:
-        """A row for the ceiling and one for each arm."""
         known = self.ceiling.ensemble
         entries = [TableEntry(plain(one.estimate), bracket(one)) for one in known.values()]
         rows = [Row("ceiling", (*entries, TableEntry(count_of(self.ceiling))))]

@@ -165,11 +165,11 @@ def test_a_record_names_the_commit_that_its_process_began_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commits = iter("ab")
-    monkeypatch.setattr(runs, "provenance", lambda: {"commit": next(commits)})
-    runs._own_provenance.cache_clear()
+    monkeypatch.setattr(runs, "_git", lambda *words: next(commits) if "HEAD" in words else None)
+    runs.provenance.cache_clear()
     plans = [plan_run("smoke", "cifar10-100", "bce", "base", split) for split in range(2)]
     found = [runs.perform(plan, tmp_path / str(plan.split), None).record["commit"] for plan in plans]
-    runs._own_provenance.cache_clear()
+    runs.provenance.cache_clear()
     assert found == ["a", "a"]
 
 
@@ -190,7 +190,7 @@ def test_the_commit_is_rankregs_own_or_none(tmp_path: Path, monkeypatch: pytest.
         git(tmp_path, "add", "--all", "--force")
         git(tmp_path, "commit", "-qm", place)
         monkeypatch.setattr(runs, "__file__", str(tmp_path / place / "runs.py"))
-        assert runs.provenance()["commit"] == (git(tmp_path, "rev-parse", "HEAD") if own else None)
+        assert runs.provenance.__wrapped__()["commit"] == (git(tmp_path, "rev-parse", "HEAD") if own else None)
         monkeypatch.undo()
 
 
@@ -203,6 +203,6 @@ def test_changes_that_were_not_committed_are_told(tmp_path: Path, monkeypatch: p
     git(tmp_path, "commit", "-qm", "first")
     monkeypatch.setattr(runs, "__file__", str(file))
     (tmp_path / "notes").write_text("no source")
-    assert runs.provenance()["changed_since"] is False
+    assert runs.provenance.__wrapped__()["changed_since"] is False
     file.write_text("# another\n")
-    assert runs.provenance()["changed_since"] is True
+    assert runs.provenance.__wrapped__()["changed_since"] is True

@@ -2,9 +2,10 @@
 
 import math
 
+from rankreg.notation import plain, signed
 from rankreg.operating import Interval
 from rankreg_bench.differences import measure_title, verdict
-from rankreg_bench.pages import Number, Page, Row, TableBlock, TableEntry, bracket, limits, plain, rendered, signed
+from rankreg_bench.pages import Number, Page, Row, TableBlock, TableEntry, bracket, limits, rendered
 
 
 def test_a_verdict_is_what_the_interval_allows() -> None:

@@ -44,7 +44,7 @@ def test_a_main_table_has_the_papers_rows_the_published_values_and_delta(table: 
     assert (status, error) == (0, "")
     labels = [line.strip().split("  ")[0] for line in out.splitlines()]
     start = labels.index("BCE")
-    assert labels[start : start + 4] == ["BCE", "+ ALM", "+ buffer", "+ RankReg"]
+    assert labels[start : start + 4] == ["BCE", "+ ALM", "+ buffer", "+ RankReg (published)"]
     assert "(93.0)" in out  # BCE's published FPR@98
     assert out.index("official test set: 40 positives, 80 negatives") < out.index("extended test set")
     assert "100 positives, 80 negatives" in out
@@ -53,7 +53,7 @@ def test_a_main_table_has_the_papers_rows_the_published_values_and_delta(table: 
 def test_what_could_be_detected_is_said_of_the_ranking_term(run: Run, tmp_path: Path) -> None:
     write_all(tmp_path, "last-epoch", splits=3, only=("cifar100-100",))
     out = " ".join(run("bench", "table", "last-epoch", "--records", str(tmp_path))[1].split())
-    assert "a true RankReg, last epoch − buffer, last epoch of" in out
+    assert "a true RankReg (published), last epoch − buffer, last epoch of" in out
 
 
 def test_runs_that_diverged_are_named(run: Run, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_cells_without_records_are_dashes_and_the_command_that_fills_them_is_nam
     status, out, _ = run("bench", "table", "cifar100-100", "--only", "bce", "--test", "official")
     assert status == 0
     assert re.search(r"\+ buffer +– \(–\) .*0/5", out)
-    assert re.search(r"\+ RankReg .* 1/5\n", out)
+    assert re.search(r"\+ RankReg \(published\) .* 1/5\n", out)
     assert "17 of 20 runs are missing: rankreg bench run cifar100-100 --preset compact --only bce" in out
     assert "more splits are needed" in out
     assert "_" not in out.split("Single networks")[0]  # ensembles of different splits have no best
@@ -195,14 +195,16 @@ def test_a_comparison_has_a_row_for_each_loss_and_one_over_all(table: Run) -> No
         *("BCE", "LDAM", "all losses")
     ]
     assert "split 2" in out
-    assert re.search(r"RankReg − buffer, 3 splits, 2 losses: FPR@98 .*(not told apart|lower|higher)", out)
+    assert re.search(
+        r"RankReg \(published\) − buffer, 3 splits, 2 losses: FPR@98 .*(not told apart|lower|higher)", out
+    )
 
 
 def test_several_data_sets_are_compared_at_a_glance_before_the_details(table: Run) -> None:
     words = ("compare", "rankreg", "base", "--test", "official")
     brief, whole = (table(*words, *more)[1] for more in (("--brief",), ()))
     assert whole.startswith(brief.rstrip())
-    assert brief.count("RankReg − base of single networks") == 2  # two classes, and several
+    assert brief.count("RankReg (published) − base of single networks") == 2  # two classes, and several
     rows = {line.split("  ")[0].strip(): line.rstrip() for line in brief.splitlines() if line.startswith(" ")}
     for data, loss, title in (
         ("cifar100-100", "2 losses", "CIFAR-100 1:100"),
