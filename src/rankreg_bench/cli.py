@@ -71,11 +71,10 @@ def run(
     runs: Annotated[Path, typer.Option(help="Folder for checkpoints of unfinished runs.")] = Path("runs"),
     data_dir: DATA_DIR = None,
 ) -> None:
-    """Train the runs that an experiment lacks: finished ones are never repeated, killed ones are resumed.
+    """Train the runs of an experiment that have no record. Killed runs are resumed.
 
-    Another bench on the same folders shares the work. With --on dask the workers need rankreg, the data, and the
-    folders of records and runs under the same paths (a shared file system); start them with one thread each:
-    dask worker tcp://... --nthreads 1
+    Two benches may share the same folders. With --on dask, all workers need rankreg and a file system that shows
+    the data, records and runs under the same paths. Start them with: dask worker tcp://... --nthreads 1
     """
     if on not in ("loky", "dask"):
         raise ValueError(f"--on must be loky or dask, got {on!r}")
@@ -114,13 +113,12 @@ def table(
     out: OUT = None,
     records: RECORDS = FOLDER,
 ) -> None:
-    """Print the table of an experiment from its records: our values with intervals, and the published ones.
+    """Print the table of an experiment from its records, beside the published values.
 
-    Three parts for each test set: ensembles of the splits' networks, as in the paper; single networks and their
-    spread over splits; differences paired over the same splits, with what they could have detected. Cells without a
-    record are dashes. Needs neither torch nor the data.
+    Each test set has three parts: ensembles of all splits, as in the paper; the mean of single networks; paired
+    differences between methods. A cell without a record is a dash. Neither torch nor the data are needed.
 
-    Examples: rankreg bench table cifar100-100 --test extended; rankreg bench table cifar10-100 --out table.tex
+    Example: rankreg bench table cifar100-100 --test extended --out table.tex
     """
     selection = Selection(name, preset or experiment_of(name).preset, records, splits, tuple(only or ()))
     _show(pages_of(selection, test), style, out)
@@ -142,18 +140,13 @@ def compare(
     out: OUT = None,
     records: RECORDS = FOLDER,
 ) -> None:
-    """Compare two arms on the splits that both have: A less B, for every base loss and over all of them.
+    """Compare two arms on the splits that both have: A minus B, for each base loss and over all of them.
 
-    For each measure: the mean difference of single networks with Student's interval over splits, whether it tells
-    the two apart, the smallest true difference that so many splits could have detected, every split's difference,
-    and the difference of the ensembles with an interval over test samples; last, validation AUC epoch by epoch. A
-    negative FPR difference means that A raises fewer false alarms. Needs neither torch nor the data.
+    Shows the mean difference of single networks with an interval over splits, the smallest difference that could
+    have been detected, the difference in each split, the difference of the ensembles with an interval over test
+    samples, and validation AUC by epoch. A negative FPR difference means that A raises fewer false alarms.
 
-    What the ranking term adds to the buffer alone, everywhere: rankreg bench compare rankreg buffer --brief
-
-    On one data set, loss by loss: rankreg bench compare rankreg buffer --data cifar10-100
-
-    With one loss: rankreg bench compare rankreg base --data cifar100-100 --loss bce --test extended
+    Example: rankreg bench compare rankreg buffer --brief
     """
     question = Question(first, second, preset, records, tuple(data or ()), tuple(loss or ()), splits)
     _show(compare_pages(question, test, brief=brief), style, out)
@@ -198,10 +191,10 @@ def verify(
     records: RECORDS = FOLDER,
     data_dir: DATA_DIR = None,
 ) -> None:
-    """Run finished runs again from their records alone, and compare the scores: exit status 1 if they differ.
+    """Train recorded runs again and compare the scores. The exit status is 1 if they differ.
 
-    On the same kind of machine, with the same versions, the difference is 0. Another processor gives other scores:
-    records of this kind of machine are drawn first.
+    On the same kind of processor, with the same versions, the difference is 0. Records made on this kind of
+    processor are drawn first.
     """
     from rankreg_bench.runs import draw_records, verify
 
@@ -229,10 +222,9 @@ def figure(
     test: TEST = None,
     records: RECORDS = FOLDER,
 ) -> None:
-    """Draw an experiment from its records: ROC curves, label noise, buffer sizes, or an interval for every arm.
+    """Draw an experiment from its records: ROC curves, label noise, buffer sizes, or an interval for each arm.
 
-    Draws what is there and says how many splits that is. Needs matplotlib (the extra `figures`), but neither torch
-    nor the data.
+    Needs matplotlib (the extra `figures`), but neither torch nor the data.
     """
     path = out or Path(f"{name}.png")
     figures.check_path(path)
@@ -249,8 +241,7 @@ def demo(
 ) -> None:
     """Learn a rare digit with and without rankreg, and show what each part of the method adds.
 
-    The experiment `demo`: four methods on eight splits of scikit-learn's digits, about a minute; started again,
-    finished runs are only read.
+    Runs the experiment `demo`: four methods on eight splits of scikit-learn's digits, about a minute.
     """
     from rankreg_bench.demo import show
 

@@ -28,17 +28,16 @@ from rankreg_bench.grids import DATA, LOSSES, RunPlan, TestSet, for_choosing, of
 from rankreg_bench.pages import Number, Page, Row, TableBlock, TableEntry, limits
 from rankreg_bench.records import TEST_TITLES, Grid, RecordFolder, checked_test, grid_of, read_runs
 
-SHARED = "Rows share images: the ratios and noise levels of one data set use the same images and are no repeats."
+SHARED = "Ratios and noise levels of one data set use the same images, so these rows are not independent repeats."
 KEPT = "epoch kept"
-LAST_KEPT = (
-    "The last epoch of each network is kept, whatever its validation results: the other pages show that one."
-)
+LAST_KEPT = "Each network keeps its last epoch, whatever its validation results. The other pages show that epoch."
 BEST_KEPT = (
-    "The epoch with the {} is kept: the other pages show that one. Without a validation part, only the last epoch"
-    " would be available."
+    "Each network keeps the epoch with the {}. The other pages show that epoch. Without a validation part, only the"
+    " last epoch would be available."
 )
 FLATTERS = (
-    "Validation samples choose the epoch, so the row of the kept epoch flatters both arms; all splits share them."
+    "The validation samples choose the epoch, so the row of the kept epoch looks too good for both arms. All splits"
+    " share these samples."
 )
 
 
@@ -105,8 +104,7 @@ def compare_pages(question: Question, test: str | None = None, *, brief: bool = 
     if not shown:
         raise ValueError(
             f"no split is recorded for both {question.first} and {question.second} with preset {question.preset} in"
-            f" {question.folder}: `rankreg bench status --records {shlex.quote(str(question.folder))}` shows what"
-            " is there and what is left to run"
+            f" {question.folder}: see `rankreg bench status --records {shlex.quote(str(question.folder))}`"
         )
     by_test = [list(group) for _, group in groupby(shown, lambda sheet: sheet.grid.test)]
     if brief:
@@ -242,9 +240,8 @@ def curves_page(plans: Sequence[RunPlan], records: RecordFolder, data: str, arms
         np.array([np.mean([curves[loss, split] for loss in losses], axis=0) for split in splits])
         for curves in (first, second)
     ]
-    paired = Paired(
-        *arms, losses, len(losses), splits, _by_epoch(np.round(means[0] - means[1], 6))
-    )  # equal ones stay equal
+    gaps = np.round(means[0] - means[1], 6)  # equal ones stay equal
+    paired = Paired(*arms, losses, len(losses), splits, _by_epoch(gaps))
     levels = [_by_epoch(mean) for mean in means]
     rows = []
     for name in paired.values:

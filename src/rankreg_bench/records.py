@@ -324,7 +324,11 @@ class Selection:
             for plan in self.plans
             if plan.data in data and records.has(plan) and records.read(plan).get("diverged")
         ]
-        return [f"Diverged, and counted with the best epoch before: {'; '.join(found)}."] if found else []
+        return (
+            [f"These runs diverged and count with their best epoch before that: {'; '.join(found)}."]
+            if found
+            else []
+        )
 
     def grids(self, test: str | None = None) -> list[Grid]:
         """The grid on each test set that the experiment is judged on, or on the one that is named."""

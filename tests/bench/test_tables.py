@@ -62,7 +62,7 @@ def test_runs_that_diverged_are_named(run: Run, tmp_path: Path) -> None:
     write(tmp_path, plan_run("compact", "cifar10-100", "bce", "alm", 1), diverged="training diverged in epoch 2")
     for name in ("label-noise", "cifar10-100"):
         out = " ".join(run("bench", "table", name, "--records", str(tmp_path))[1].split())
-        assert "Diverged, and counted with the best epoch before: BCE + ALM on CIFAR-10 1:100, split 1." in out
+        assert "their best epoch before that: BCE + ALM on CIFAR-10 1:100, split 1." in out
 
 
 def test_the_published_delta_is_that_of_the_losses_shown(folder: Path) -> None:
