@@ -29,6 +29,7 @@ def config_of(arm: str, split: int) -> TrainConfig:
             "batch_size": 32,
             "learning_rate": 0.02,
             "loss": "bce",
+            "tpr": 0.98,
             "method": METHODS[arm],
             "model": {"name": "mlp", "hidden": (64, 64)},
             "precision": "float32",
