@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rankreg._terminal import Terminal, say
+from rankreg._terminal import say, show_lines
 from rankreg.cli.data import Groups, Negative, RestNegative, Size, takes_table_options
 from rankreg.safe_files import is_stream
 
@@ -224,15 +224,3 @@ def show_commands(heading: str, commands: list[str]) -> None:
     say(f"{heading}:")
     for command in commands:
         say(f"  {command}")
-
-
-def show_lines(lines: list[tuple[str, str]], *, err: bool = False) -> None:
-    """Headings, and beside them what there is to say; err: on standard error."""
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, style="bold")
-    grid.add_column(overflow="fold")
-    for heading, sentence in lines:
-        grid.add_row(heading, sentence)
-    Terminal(stderr=err, highlight=False, markup=False).print(grid)

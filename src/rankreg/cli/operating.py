@@ -7,29 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from rankreg._terminal import say, show_lines, show_table, waiting
-from rankreg.cli.options import (
-    TPR,
-    Confidence,
-    DeployedConfidence,
-    DeployedPer,
-    DeployedTpr,
-    File,
-    Id,
-    Json,
-    Label,
-    Negative,
-    Per,
-    Point,
-    Positive,
-    Prevalence,
-    RestNegative,
-    Score,
-    Separator,
-    Threshold,
-    Tpr,
-    Tprs,
-    Unit,
-)
+from rankreg.cli import options as opt
 
 
 def register(app: typer.Typer) -> None:
@@ -39,20 +17,20 @@ def register(app: typer.Typer) -> None:
 
 
 def certify(
-    file: File,
-    label: Label,
-    score: Score,
-    tpr: Tprs = None,
-    confidence: Confidence = 0.95,
+    file: opt.File,
+    label: opt.Label,
+    score: opt.Score,
+    tpr: opt.Tprs = None,
+    confidence: opt.Confidence = 0.95,
     group: Annotated[
         str | None, typer.Option(help="Column of groups: guarantee the recall in each.", show_default=False)
     ] = None,
-    unit: Unit = None,
-    per: Per = "row",
-    prevalence: Prevalence = None,
-    positive: Positive = None,
-    negative: Negative = None,
-    rest_negative: RestNegative = False,
+    unit: opt.Unit = None,
+    per: opt.Per = "row",
+    prevalence: opt.Prevalence = None,
+    positive: opt.Positive = None,
+    negative: opt.Negative = None,
+    rest_negative: opt.RestNegative = False,
     cost_miss: Annotated[
         float | None,
         typer.Option(help="Cost of a missed positive. The cheapest threshold is chosen.", show_default=False),
@@ -60,8 +38,8 @@ def certify(
     cost_alarm: Annotated[
         float | None, typer.Option(help="Cost of a false alarm; needs --cost-miss.", show_default=False)
     ] = None,
-    separator: Separator = ",",
-    as_json: Json = False,
+    separator: opt.Separator = ",",
+    as_json: opt.Json = False,
 ) -> None:
     """Find the threshold with a guaranteed recall, and what it costs in false alarms."""
     from rankreg import operating
@@ -69,7 +47,7 @@ def certify(
     from rankreg.report import text
     from rankreg.score_files import ScoreColumns, check_units
 
-    targets = tpr or [TPR]
+    targets = tpr or [opt.TPR]
     if (cost_miss is None) != (cost_alarm is None):
         raise ValueError("--cost-miss and --cost-alarm belong together: give both")
     if sum([group is not None, len(targets) > 1, cost_miss is not None]) > 1:
@@ -106,24 +84,24 @@ def certify(
 
 
 def compare(
-    a: File,
-    b: File,
-    label: Label,
-    score: Score,
+    a: opt.File,
+    b: opt.File,
+    label: opt.Label,
+    score: opt.Score,
     score_b: Annotated[
         str | None, typer.Option(help="Column of scores in the second file, if it differs.", show_default=False)
     ] = None,
-    id_column: Id = None,
-    tpr: Tpr = TPR,
-    confidence: Confidence = 0.95,
-    unit: Unit = None,
-    positive: Positive = None,
-    negative: Negative = None,
-    rest_negative: RestNegative = False,
+    id_column: opt.Id = None,
+    tpr: opt.Tpr = opt.TPR,
+    confidence: opt.Confidence = 0.95,
+    unit: opt.Unit = None,
+    positive: opt.Positive = None,
+    negative: opt.Negative = None,
+    rest_negative: opt.RestNegative = False,
     draws: Annotated[int, typer.Option(help="Bootstrap draws.")] = 10_000,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
-    separator: Separator = ",",
-    as_json: Json = False,
+    separator: opt.Separator = ",",
+    as_json: opt.Json = False,
 ) -> None:
     """Find out whether one model raises fewer false alarms than another on the same samples."""
     from rankreg import operating
@@ -154,21 +132,21 @@ def compare(
 
 
 def monitor(
-    file: File,
-    score: Score,
-    threshold: Threshold = None,
-    point: Point = None,
-    tpr: DeployedTpr = None,
+    file: opt.File,
+    score: opt.Score,
+    threshold: opt.Threshold = None,
+    point: opt.Point = None,
+    tpr: opt.DeployedTpr = None,
     level: Annotated[float, typer.Option(help="Chance of ever raising a false alarm.")] = 0.05,
-    unit: Unit = None,
-    per: DeployedPer = None,
+    unit: opt.Unit = None,
+    per: opt.DeployedPer = None,
     label: Annotated[
         str | None,
         typer.Option(help="Column of labels. Without it, every row is a confirmed positive.", show_default=False),
     ] = None,
-    positive: Positive = None,
-    negative: Negative = None,
-    rest_negative: RestNegative = False,
+    positive: opt.Positive = None,
+    negative: opt.Negative = None,
+    rest_negative: opt.RestNegative = False,
     time: Annotated[
         str | None,
         typer.Option(help="Column to sort by. Without it, rows are in order of confirmation.", show_default=False),
@@ -177,8 +155,8 @@ def monitor(
         float,
         typer.Option(help="Chance that a positive below the threshold is confirmed, relative to one above it."),
     ] = 1.0,
-    separator: Separator = ",",
-    as_json: Json = False,
+    separator: opt.Separator = ",",
+    as_json: opt.Json = False,
 ) -> None:
     """Watch the recall of a deployed threshold on positives confirmed later; run it as often as you like."""
     from rankreg import operating
@@ -203,21 +181,21 @@ def monitor(
 
 
 def recertify(
-    file: File,
-    label: Label,
-    score: Score,
-    threshold: Threshold = None,
-    point: Point = None,
-    tpr: DeployedTpr = None,
-    confidence: DeployedConfidence = None,
-    unit: Unit = None,
-    per: DeployedPer = None,
-    prevalence: Prevalence = None,
-    positive: Positive = None,
-    negative: Negative = None,
-    rest_negative: RestNegative = False,
-    separator: Separator = ",",
-    as_json: Json = False,
+    file: opt.File,
+    label: opt.Label,
+    score: opt.Score,
+    threshold: opt.Threshold = None,
+    point: opt.Point = None,
+    tpr: opt.DeployedTpr = None,
+    confidence: opt.DeployedConfidence = None,
+    unit: opt.Unit = None,
+    per: opt.DeployedPer = None,
+    prevalence: opt.Prevalence = None,
+    positive: opt.Positive = None,
+    negative: opt.Negative = None,
+    rest_negative: opt.RestNegative = False,
+    separator: opt.Separator = ",",
+    as_json: opt.Json = False,
 ) -> None:
     """Check a deployed threshold on new labelled scores, and find the threshold that they certify."""
     from rankreg import operating

@@ -6,21 +6,7 @@ from typing import Annotated
 import typer
 
 from rankreg._terminal import say, waiting
-from rankreg.cli.options import (
-    TPR,
-    Confidence,
-    Files,
-    Id,
-    Label,
-    Negative,
-    Per,
-    Positive,
-    Prevalence,
-    RestNegative,
-    Separator,
-    Tprs,
-    Unit,
-)
+from rankreg.cli import options as opt
 
 
 def register(app: typer.Typer) -> None:
@@ -29,24 +15,24 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    files: Files,
-    label: Label,
+    files: opt.Files,
+    label: opt.Label,
     score: Annotated[
         list[str], typer.Option(help="Column of scores; repeatable, one per model.", show_default=False)
     ],
     out: Annotated[Path, typer.Option(help="HTML file to write.", show_default=False)],
-    tpr: Tprs = None,
-    confidence: Confidence = 0.95,
-    unit: Unit = None,
-    per: Per = "row",
-    prevalence: Prevalence = None,
+    tpr: opt.Tprs = None,
+    confidence: opt.Confidence = 0.95,
+    unit: opt.Unit = None,
+    per: opt.Per = "row",
+    prevalence: opt.Prevalence = None,
     per_day: Annotated[
         float | None, typer.Option(help="Samples per day where the threshold is used.", show_default=False)
     ] = None,
-    id_column: Id = None,
-    positive: Positive = None,
-    negative: Negative = None,
-    rest_negative: RestNegative = False,
+    id_column: opt.Id = None,
+    positive: opt.Positive = None,
+    negative: opt.Negative = None,
+    rest_negative: opt.RestNegative = False,
     image: Annotated[
         str | None, typer.Option(help="Column with the file name of each sample's image.", show_default=False)
     ] = None,
@@ -62,7 +48,7 @@ def report(
         list[str] | None,
         typer.Option(help="Name of a model; repeatable, in the order of the files.", show_default=False),
     ] = None,
-    separator: Separator = ",",
+    separator: opt.Separator = ",",
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Operating point report",
 ) -> None:
     """Write one HTML page about a threshold: recall, false alarms, ROC, hardest samples, models compared."""
@@ -74,7 +60,7 @@ def report(
 
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
     settings = Settings(
-        tprs=tuple(tpr or [TPR]),
+        tprs=tuple(tpr or [opt.TPR]),
         confidence=confidence,
         prevalence=prevalence,
         per_day=per_day,

@@ -1,7 +1,7 @@
 """What an operating point is, how a threshold becomes one, and what makes one useless."""
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -139,9 +139,9 @@ def point_at(
     row_recall, fpr = caught / total, false / negatives
     bound, method = _fpr_at_most(sample, false, fpr_confidence, looked=cost is not None)
     usual = _uncertified(sample, judged, tpr, share)
-    alarms = 1000 * (share * row_recall + (1 - share) * fpr)
-    cleared = share * (1 - row_recall) + (1 - share) * (1 - fpr)
-    by_row = per == "row"
+    rates = rates_at(share, row_recall, fpr, tpr=tpr, fpr_at_most=bound)
+    if per == "unit":
+        rates |= {"ppv_at_least": None, "npv_at_least": None}
     return OperatingPoint(
         threshold=threshold,
         tpr=tpr,
@@ -156,21 +156,29 @@ def point_at(
         fpr_method=method,
         prevalence=share,
         prevalence_given=prevalence is not None,
-        alarms_per_1000=alarms,
-        alarms_per_1000_at_most=1000 * (share + (1 - share) * bound),
-        ppv=1000 * share * row_recall / alarms,
-        ppv_at_least=share * tpr / (share * tpr + (1 - share) * bound) if by_row else None,
-        npv=(1 - share) * (1 - fpr) / cleared if cleared else None,
-        npv_at_least=(
-            (1 - share) * (1 - bound) / ((1 - share) * (1 - bound) + share * (1 - tpr)) if by_row else None
-        ),
+        **rates,
         uncertified=usual,
         extra_fpr=fpr - usual.fpr,
-        extra_alarms_per_1000=alarms - usual.alarms_per_1000,
+        extra_alarms_per_1000=rates["alarms_per_1000"] - usual.alarms_per_1000,
         cost=None if cost is None else cost[1],
         units=units_of(judged.trials),
         per=per,
     )
+
+
+def rates_at(prevalence: float, recall: float, fpr: float, *, tpr: float, fpr_at_most: float) -> dict[str, Any]:
+    """Alarms, PPV and NPV of rows at a prevalence, from observed shares and from bounds; `page.js` repeats it."""
+    alarms = 1000 * (prevalence * recall + (1 - prevalence) * fpr)
+    cleared = prevalence * (1 - recall) + (1 - prevalence) * (1 - fpr)
+    sure = (1 - prevalence) * (1 - fpr_at_most)
+    return {
+        "alarms_per_1000": alarms,
+        "alarms_per_1000_at_most": 1000 * (prevalence + (1 - prevalence) * fpr_at_most),
+        "ppv": 1000 * prevalence * recall / alarms,
+        "ppv_at_least": prevalence * tpr / (prevalence * tpr + (1 - prevalence) * fpr_at_most),
+        "npv": (1 - prevalence) * (1 - fpr) / cleared if cleared else None,
+        "npv_at_least": sure / (sure + prevalence * (1 - tpr)),
+    }
 
 
 def _recall(judged: Judged, threshold: float) -> float:

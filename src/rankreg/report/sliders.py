@@ -14,6 +14,7 @@ from rankreg.metrics import empirical_thresholds
 from rankreg.notation import Record
 from rankreg.operating import Per, certified_rank, fpr_share, highest_tpr, joint_ranks, shortfall_risk, units_needed
 from rankreg.operating.guarantees import bounds, certified_ranks
+from rankreg.operating.points import rates_at
 from rankreg.operating.units import Trials, rows_of, shares_units, units_of
 from rankreg.report.scored_model import Model
 
@@ -212,21 +213,18 @@ class Setting(Record):
 
 
 def values_at(ranks: Ranks, counts: Counts, negatives: int, stops: Stops, setting: Setting) -> Values:
-    """Every number by its name; those `OperatingPoint` has too are named and computed as there."""
+    """Every number by its name; those of `OperatingPoint` are named and computed as there. `page.js` repeats it."""
     tpr, confidence = stops.tprs[setting.tpr], stops.confidences[setting.confidence]
     prevalence = stops.prevalences[setting.prevalence]
     cell = stops.cell(setting.tpr, setting.confidence)
     place, usual = ranks.places[cell], ranks.usual[setting.tpr]
     recall, fpr = counts.caught[place] / ranks.positives, counts.false[place] / negatives
     row_recall = counts.rows[place] / counts.positives
-    bound = counts.high[cell]
-    alarms = 1000 * (prevalence * row_recall + (1 - prevalence) * fpr)
-    alarms_at_most = 1000 * (prevalence + (1 - prevalence) * bound)
+    rates = rates_at(prevalence, row_recall, fpr, tpr=tpr, fpr_at_most=counts.high[cell])
     usual_recall, usual_fpr = counts.rows[usual] / counts.positives, counts.false[usual] / negatives
     usual_alarms = 1000 * (prevalence * usual_recall + (1 - prevalence) * usual_fpr)
-    cleared = prevalence * (1 - row_recall) + (1 - prevalence) * (1 - fpr)
     day = setting.per_day or 0.0
-    return {
+    return rates | {
         "tpr": tpr,
         "confidence": confidence,
         "prevalence": prevalence,
@@ -240,20 +238,14 @@ def values_at(ranks: Ranks, counts: Counts, negatives: int, stops: Stops, settin
         "false": counts.false[place],
         "fpr": fpr,
         "fpr_at_least": counts.low[cell],
-        "fpr_at_most": bound,
-        "alarms_per_1000": alarms,
-        "alarms_per_1000_at_most": alarms_at_most,
-        "alarms_per_day": alarms / 1000 * day,
-        "alarms_per_day_at_most": alarms_at_most / 1000 * day,
+        "fpr_at_most": counts.high[cell],
+        "alarms_per_day": rates["alarms_per_1000"] / 1000 * day,
+        "alarms_per_day_at_most": rates["alarms_per_1000_at_most"] / 1000 * day,
         "misses_per_100000": 100_000 * prevalence * (1 - row_recall),
         "misses_per_100000_at_most": 100_000 * prevalence * (1 - tpr),
         "misses_per_year": 365 * day * prevalence * (1 - row_recall),
         "misses_per_year_at_most": 365 * day * prevalence * (1 - tpr),
-        "ppv": 1000 * prevalence * row_recall / alarms,
-        "ppv_at_least": prevalence * tpr / (prevalence * tpr + (1 - prevalence) * bound),
-        "npv": (1 - prevalence) * (1 - fpr) / cleared if cleared else None,
-        "npv_at_least": (1 - prevalence) * (1 - bound) / ((1 - prevalence) * (1 - bound) + prevalence * (1 - tpr)),
-        "extra_alarms_per_1000": alarms - usual_alarms,
+        "extra_alarms_per_1000": rates["alarms_per_1000"] - usual_alarms,
         "shortfall_risk": ranks.risk[setting.tpr],
         "at_most_if_tied": "at most " if counts.tied[usual] else "",
         "everything": counts.false[place] == negatives,
