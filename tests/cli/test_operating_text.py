@@ -78,7 +78,7 @@ def test_no_price_is_named_where_there_is_none(run: Run) -> None:
 
 def test_a_fit_names_no_price_either_where_there_is_none() -> None:
     labels, scores = np.repeat([1, 0], [392, 300]), np.repeat([1.0, 0.5, 0.0], [390, 2, 300])
-    for values, said in ((scores, "the same one"), (np.where(np.arange(692) < 4, 0.5, scores), "at most")):
+    for values, said in ((scores, "free"), (np.where(np.arange(692) < 4, 0.5, scores), "at most")):
         point = certify(labels, values, tpr=0.98)
         saved = Threshold(
             value=point.threshold,

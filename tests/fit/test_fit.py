@@ -84,7 +84,7 @@ def test_one_model_has_one_threshold(rankreg: CommandLine, tmp_path: Path, tpr: 
 
 def test_options_win_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text('epochs = 7\nbatch_size = 9\n[model]\nname = "mlp"\ndropout = 0.5\n')
-    config = settings("table", 0.98, file=tmp_path / "own.toml", epochs=3, method="buffer", loss=None)
+    config = settings("table", 0.95, file=tmp_path / "own.toml", epochs=3, method="buffer", loss=None)
     assert (config.epochs, config.batch_size, config.method.name) == (3, 9, "buffer")
     assert config.model is not None
     assert config.model.model_dump(include={"hidden", "dropout"}) == {"hidden": (64, 64), "dropout": 0.5}
@@ -92,16 +92,16 @@ def test_options_win_over_the_file_and_the_file_over_the_defaults(tmp_path: Path
 
 
 def test_large_images_get_the_stem_that_shrinks_them_first() -> None:
-    stems = [settings("image", 0.98, size=size, model="resnet18").model for size in (32, 64)]
+    stems = [settings("image", 0.95, size=size, model="resnet18").model for size in (32, 64)]
     assert [stem.stem for stem in stems if stem is not None and stem.name != "mlp"] == ["cifar", "imagenet"]
 
 
 def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text("epoch = 7\n")
     with pytest.raises(ValueError, match="epoch"):
-        settings("table", 0.98, file=tmp_path / "own.toml")
+        settings("table", 0.95, file=tmp_path / "own.toml")
     with pytest.raises(ValueError, match="did you mean 'a-fl'"):
-        settings("table", 0.98, loss="afl")
+        settings("table", 0.95, loss="afl")
 
 
 def test_a_table_becomes_a_bundle_that_the_whole_command_line_can_use(rankreg: CommandLine, tmp_path: Path) -> None:
@@ -255,14 +255,14 @@ def fitted_by(rankreg: CommandLine, tmp_path: Path) -> Callable[[str], str]:
 
 def test_the_last_epoch_is_not_called_the_best(fitted_by: Callable[[str], str]) -> None:
     said = fitted_by("last")
-    assert "epoch 2 of 2, the last one, whatever its results" in said
+    assert "epoch 2 of 2, the last one" in said
     assert "no new training" in said  # for another TPR
 
 
 def test_advice_that_would_not_help_is_not_given(fitted_by: Callable[[str], str]) -> None:
     said = fitted_by("fpr")
     assert "UNCERTIFIED" in said
-    assert "--calibration" not in said  # it takes 149 positives, and 65 % of 80 are 52
+    assert "--calibration" not in said  # it takes 59 positives, and 65 % of 80 are 52
     assert "no new training" not in said  # the epoch was chosen for this TPR
 
 
@@ -283,7 +283,7 @@ def test_names_of_rows_are_no_feature_and_hide_no_copies(rankreg: CommandLine, t
         tmp_path / "out",
     )
     assert status == 0
-    assert re.search(r"Not learned from +'name': .*--id; --drop", said)
+    assert re.search(r"Not learned from +'name': .*--id.*--drop", said)
     card = load_bundle(tmp_path / "out").card
     assert card.preprocessing["unused"] == ["name"]
     assert [column["name"] for column in card.preprocessing["categorical"]] == ["colour"]

@@ -185,7 +185,7 @@ def test_help_shows_the_default(rankreg: CommandLine, option: str, default: str)
 
 
 def test_the_defaults_that_help_shows_are_those_of_the_settings() -> None:
-    table, image = (settings(kind, 0.98, size=SIZE) for kind in ("table", "image"))
+    table, image = (settings(kind, 0.95, size=SIZE) for kind in ("table", "image"))
     assert [config.epochs for config in (table, image)] == [40, 30]
     assert [config.model.name for config in (table, image) if config.model is not None] == ["mlp", "resnet10"]
     assert {config.method.name for config in (table, image)} == {"rankreg"}

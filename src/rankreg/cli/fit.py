@@ -24,7 +24,7 @@ Confidence = Annotated[float, typer.Option(help="How sure the guarantee or the i
 TRAINING = "Training"
 CONFIG_HELP = "TOML file with any setting of the training, e.g. batch_size = 32; more keys in the README."
 PER_HELP = "Whose recall is promised: that of rows, or of units (groups, copies) with at least one alarm."
-WAIT = 10.0  # seconds for torchrun to end this process because the first one has failed too
+WAIT = 10.0  # seconds for torchrun to end this process after rank 0 has failed
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +42,7 @@ def fit(
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder for the model and all files.", show_default=False)],
     columns: "TableOptions",
-    tpr: Annotated[float, typer.Option(help="Share of the positives that must raise an alarm.")] = 0.98,
+    tpr: Annotated[float, typer.Option(help="Share of the positives that must raise an alarm.")] = 0.95,
     confidence: Confidence = 0.95,
     per: Annotated[Literal["row", "unit"], typer.Option(help=PER_HELP)] = "row",
     calibration: Annotated[float, typer.Option(help="Share of the data that certifies the threshold.")] = 0.15,
@@ -64,8 +64,10 @@ def fit(
 
     import torch
 
-    from rankreg.fit import Source, check_request, load_source, next_steps, settings, summary_lines
+    from rankreg.fit import Source, load_source, settings
     from rankreg.fit import fit as run_fit
+    from rankreg.fit.pipeline import check_request
+    from rankreg.fit.summary import next_steps, summary_lines
     from rankreg.train import Interrupted
 
     with _one_voice():
@@ -97,14 +99,13 @@ def fit(
 
 
 def _is_first() -> bool:
-    """Of the processes that torchrun started; alone, it is."""
+    """Whether this process is rank 0 under torchrun, or alone."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
 def _one_voice() -> Iterator[None]:
-    """A fault that all processes meet is said by the first one, whose end makes torchrun end the others; one that
-    outlives the wait has met a fault of its own, and says it."""
+    """Errors common to all ranks are printed by rank 0 only; a rank still alive after 10 s prints its own."""
     try:
         yield
     except (ValueError, OSError):

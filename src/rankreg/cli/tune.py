@@ -85,7 +85,7 @@ def tune(
         if getattr(error, "name", None) not in (None, "optuna"):
             raise
         raise ValueError(str(error)) from error
-    from rankreg.fit import check_request
+    from rankreg.fit.pipeline import check_request
     from rankreg.tune.results import next_steps, result_lines, settings_text
     from rankreg.tune.search_data import load_parts
 

@@ -1,18 +1,10 @@
-"""From a table or a folder of images to a bundle with a certified threshold: `fit(source, options, out)`."""
+"""The tool: from a table or a folder of images to a model with a certified threshold.
 
-from rankreg.fit.pipeline import Fitted, check_request, fit, settings
+`load_source` cuts the data into parts, `settings` says how to train, and `fit` trains, certifies, tests and saves.
+"""
+
+from rankreg.fit.pipeline import Fitted, fit, settings
 from rankreg.fit.sources import Source, load_source
-from rankreg.fit.summary import next_steps, summary_lines
 from rankreg.train.config import DEFAULTS
 
-__all__ = [
-    "DEFAULTS",
-    "Fitted",
-    "Source",
-    "check_request",
-    "fit",
-    "load_source",
-    "next_steps",
-    "settings",
-    "summary_lines",
-]
+__all__ = ["DEFAULTS", "Fitted", "Source", "fit", "load_source", "settings"]

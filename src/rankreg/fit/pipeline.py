@@ -29,14 +29,23 @@ NAMED = ("loss", "method", "model", "optimizer")  # a name and settings that bel
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What a fit leaves: the bundle and where it is, and how it did on the untouched test part."""
+    """The result of `fit`.
+
+    Args:
+        folder: where everything was written.
+        bundle: the model, ready to score.
+        test: how it did on the untouched test part.
+        epochs: how many epochs were trained.
+        best_epoch: which of them was kept, from 0.
+        report: the path of the report, or why there is none.
+    """
 
     folder: Path
     bundle: Bundle
     test: Evaluation
     epochs: int
     best_epoch: int
-    report: str  # its path, or why there is none
+    report: str
 
     @property
     def threshold(self) -> Threshold:
@@ -49,22 +58,46 @@ def fit(
     config: TrainConfig,
     out: Path | str,
     *,
-    tpr: float = 0.98,
+    tpr: float = 0.95,
     confidence: float = 0.95,
     per: Per = "row",
     progress: bool | None = None,
 ) -> Fitted | None:
-    """Train in out/run, choose the threshold on the calibration part, look at the test part once, save out/bundle
-    and out/report.html.
+    """Train a model, choose its threshold, measure it once, and save it all in one folder.
 
-    per: "row" promises that this share of new positives raises an alarm, "unit" that this share of new units with
-    positives does, on at least one of them. Units are the copies and groups of the data; those of the calibration
-    part are what counts for either promise.
+    The model trains on the training part, and the validation part chooses the epoch. The calibration
+    part certifies the threshold. The test part is looked at once. The folder gets bundle/ (the model),
+    run/ (the training), report.html, summary.json and the scores of both parts.
 
-    Started again with the same arguments it goes on where it stopped, and gives the same bundle; with another TPR
-    or confidence a finished run is only certified anew. Too few positives for the guarantee leave the threshold
-    uncertified, which the bundle and the summary say. Under torchrun the first process returns the result, the
-    others None.
+    A fit that was stopped goes on where it stopped and gives the same bundle. With another TPR or
+    confidence a finished run is only certified anew. Too few positives for the guarantee leave the
+    threshold uncertified; the bundle and the summary say so. Under torchrun every process calls this.
+
+    Args:
+        splits: the data in parts, from `load_source`.
+        config: the settings of the training, from `settings`.
+        out: the folder to write to.
+        tpr: the share of positives that must raise an alarm, default 0.95.
+        confidence: of the certificate and of the intervals, default 0.95.
+        per: "row" promises that this share of new positives raises an alarm. "unit" promises that this
+            share of new units with positives does, on at least one of them. Units are the copies and
+            groups of the data.
+        progress: show a bar; by default when standard error is a terminal.
+
+    Returns:
+        The bundle, the evaluation on the test part and where they are; None in all processes but the first.
+
+    Raises:
+        ValueError: if the target makes no sense, the folder holds another run, or training diverges.
+
+    >>> from rankreg.fit import Source, load_source
+    >>> rows = [f"{k % 5 // 4 + k % 7 / 4},{int(k % 5 == 4)}" for k in range(400)]
+    >>> _ = Path("claims.csv").write_text("amount,fraud\\n" + "\\n".join(rows))
+    >>> claims = Source(Path("claims.csv"), target="fraud", keep_copies_together=False)
+    >>> config = settings("table", 0.7, epochs=1)
+    >>> fitted = fit(load_source(claims, Path("cache")), config, "model", tpr=0.7, progress=False)
+    >>> fitted.threshold.certified, fitted.threshold.calibration_positives
+    (True, 12)
     """
     home = Path(out)
     check_request(home, tpr=tpr, confidence=confidence)
@@ -96,12 +129,12 @@ def fit(
 
 
 def check_request(out: Path, *, tpr: float, confidence: float) -> None:
-    """A target that makes no sense, or a folder that cannot be, is said before anything is read or trained."""
+    """Refuse a target or a folder that cannot be, before anything is read or trained."""
     positives_needed(tpr, confidence)
     for place in (out, *out.parents):
         if place.exists():
             if not place.is_dir():
-                raise ValueError(f"{place} is a file, and a fit is written to a folder: choose another --out")
+                raise ValueError(f"{place} is a file, but a folder is needed: choose another --out")
             return
 
 
@@ -132,10 +165,10 @@ def _counted(part: Samples) -> dict[str, int]:
 
 
 def write_report(path: Path, splits: Splits, calibration: Scores, config: TrainConfig, threshold: Threshold) -> str:
-    """Write the report; where it was put, or why there is none (a network that gives every sample one score)."""
-    part = splits["calibration"]
+    """Write the report, and return its path, or why there is none, e.g. because all scores are equal."""
+    inputs = splits["calibration"].inputs
     pictures = splits.preprocessing.get("kind") == "image"
-    image = (lambda place: picture(part, place)) if pictures else None
+    image = (lambda place: Image.fromarray(inputs(np.array([place]))[0])) if pictures else None
     model = Model.of(splits.name, calibration, image=image, threshold=threshold.value)
     settings = Settings(
         tprs=(threshold.tpr,),
@@ -150,23 +183,32 @@ def write_report(path: Path, splits: Splits, calibration: Scores, config: TrainC
         return f"none: {error}"
 
 
-def picture(part: Samples, place: int) -> Image.Image:
-    """The image at that place of the part, as the network saw it."""
-    return Image.fromarray(part.inputs(np.array([place]))[0])
-
-
 def settings(
     kind: str, tpr: float, *, size: int | None = None, file: Path | None = None, **options: Any
 ) -> TrainConfig:
-    """The defaults for "table" or "image", then what a TOML file says, then the options that are not None.
+    """The settings of a training: the defaults, then a TOML file, then the options that are not None.
 
-    size: of the images, which decides the network's stem unless the file does.
+    Args:
+        kind: "table" or "image".
+        tpr: the target TPR, which the choice of an epoch by FPR uses.
+        size: the side of the images in pixels, which decides the network's stem unless the file does.
+        file: a TOML file with keys of `TrainConfig`.
+        options: keys of `TrainConfig`, e.g. epochs, seed, loss, method or model; a name alone will do.
+
+    Returns:
+        The complete settings.
+
+    Raises:
+        ValueError: if a key or a value is wrong; names the nearest valid one.
+
+    >>> settings("table", 0.95, epochs=3, method="buffer").method.name
+    'buffer'
     """
     chosen = look_up(DEFAULTS, kind, "kind of data")
     if file is not None:
         said = TrainConfig.from_toml(file).model_dump(exclude_unset=True)
         if "tpr" in said:
-            raise ValueError(f"{file}: no tpr is read from a file, the target is --tpr: remove that line")
+            raise ValueError(f"{file}: the target is --tpr, not a line of the file: remove tpr from it")
         chosen = _merged(chosen, said)
     given = {key: value for key, value in options.items() if value is not None}
     chosen = _merged(chosen, {key: {"name": value} if key in NAMED else value for key, value in given.items()})

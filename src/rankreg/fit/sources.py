@@ -22,12 +22,29 @@ HINTS = {  # what to use instead
 
 @dataclass(frozen=True)
 class Source(TableOptions):
-    """Where the data are and what is critical in them; options for tables are refused for images, and vice versa.
+    """Data of one's own: where they are, what is critical in them, and how they are cut into parts.
 
-    group: the column of a table, groups: the CSV file for a folder of images, that says which samples are one unit,
-    e.g. a patient. calibration: the share of samples that certify the threshold; the training part gets what it
-    leaves. member: another one deals training and validation samples anew, and leaves calibration and test parts as
-    they are.
+    Options for tables are refused for images, and vice versa.
+
+    Args:
+        path: a table (CSV, Parquet), or a folder with one folder of images per class.
+        target: tables: the column to predict.
+        positive: the critical value of the target, or the critical class folder.
+        negative: the negative values or class folders. Needed if there are several.
+        rest_negative: every value or class folder except the positive one is negative.
+        group: tables: the column that names what rows belong to, e.g. a patient.
+        drop: tables: columns that are not features.
+        categorical: tables: numeric columns to treat as categorical.
+        id_column: tables: the column that names the rows.
+        header: tables: whether the first line of a CSV file holds the column names.
+        keep_copies_together: tables: equal rows stay in one part and count as one unit.
+        seed: decides the parts, default 0.
+        calibration: the share of samples that certify the threshold, default 0.15. The training part
+            gets what it leaves.
+        groups: images: a CSV file with columns file and group; images of one group stay together.
+        size: images: the side in pixels that the network sees, default 64.
+        member: another member of an ensemble gets other training and validation samples, and the same
+            calibration and test parts.
     """
 
     path: Path
@@ -39,17 +56,35 @@ class Source(TableOptions):
 
     @property
     def is_images(self) -> bool:
-        """A folder holds images, a file is a table."""
+        """Whether the data are a folder of images; a file is a table."""
         return self.path.is_dir()
 
     @property
     def side(self) -> int | None:
-        """Of the images that the network sees, in pixels."""
+        """The side of the images that the network sees, in pixels; None for a table."""
         return (SIZE if self.size is None else self.size) if self.is_images else None
 
 
 def load_source(source: Source, cache: Path) -> Splits:
-    """The parts; decoded images are kept in `cache`, so that a run that is started again need not decode them."""
+    """Read the data and cut them into training, validation, calibration and test parts.
+
+    Args:
+        source: where they are and what is critical in them.
+        cache: the folder for decoded images, so that a run that is started again need not decode them.
+
+    Returns:
+        The parts, which never share a sample, a copy or a group.
+
+    Raises:
+        ValueError: if an option does not fit the data, or a class is missing or too small.
+        FileNotFoundError: if there are no such data.
+
+    >>> rows = [f"{k % 7},{k % 3},{int(k % 5 == 0)}" for k in range(100)]
+    >>> _ = Path("claims.csv").write_text("amount,age,fraud\\n" + "\\n".join(rows))
+    >>> claims = Source(Path("claims.csv"), target="fraud", keep_copies_together=False)
+    >>> {name: len(part) for name, part in load_source(claims, Path("cache")).parts.items()}
+    {'train': 60, 'validation': 10, 'calibration': 15, 'test': 15}
+    """
     if not source.path.exists():
         raise FileNotFoundError(f"no file or folder {source.path}")
     shares = _shares(source.calibration)

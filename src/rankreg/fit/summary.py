@@ -1,4 +1,4 @@
-"""A fit in words: what to use, what it is worth, what to do next."""
+"""What a fit prints: the verdict and its price, then the details, then what to do next."""
 
 import math
 import shlex
@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from rankreg.bundle import Threshold
-from rankreg.bundle.evaluation import Lines, evaluation_lines, promise_lines
+from rankreg.bundle.evaluation import Lines, evaluation_lines, per_thousand, promise_lines
 from rankreg.datasets.splits import Samples
 from rankreg.fit.pipeline import Fitted
 from rankreg.fit.sources import MOST, Source, load_source
@@ -18,22 +18,24 @@ from rankreg.report.text import finding_lines
 
 
 def summary_lines(fitted: Fitted, source: Source) -> Lines:
-    """One heading and one sentence a line; source: the data, as they were cut for the fit."""
+    """Headings and sentences, verdict first; source: the data, as they were cut for the fit."""
     card, threshold = fitted.bundle.card, fitted.threshold
     decoded = ""
     if card.preprocessing["kind"] == "image":
         decoded = " decoded/ the images as the network sees them (may be removed),"
     parts = ", ".join(f"{name} {part['samples']:,} ({part['positives']:,})" for name, part in card.parts.items())
+    false = fitted.test.fpr
     return [
         *finding_lines(fitted.test.findings),
-        ("Data", f"{card.name}; samples (of which {card.classes[1]!r}): {parts}"),
+        *promise_lines(threshold),
+        ("Price", f"expect {per_thousand(false)} false alarms per 1,000 negatives; in brackets the interval"),
+        *_price(threshold),
+        ("Threshold", f"alarm when score ≥ {threshold.value:.6g}"),
+        *_advice(fitted, source),
+        ("Data", f"{card.name}; samples ({card.classes[1]!r} among them): {parts}"),
         *_unused(card.preprocessing.get("unused", ())),
         ("Training", f"epoch {fitted.best_epoch + 1} of {fitted.epochs}, {_why_kept(fitted)}"),
-        ("Threshold", f"alarm when score ≥ {threshold.value:.6g}"),
-        *promise_lines(threshold),
-        *_price(threshold),
-        *_advice(fitted, source),
-        ("Measured", "once, on the test part, by which nothing was chosen:"),
+        ("Measured", "once, on the test part; nothing was chosen by it:"),
         *evaluation_lines(fitted.test),
         ("Files", f"{fitted.folder}: bundle/ is the model, run/ the training,{decoded} summary.json these numbers"),
         ("Look at it", f"open {fitted.report} in a browser" if fitted.report.endswith(".html") else fitted.report),
@@ -41,7 +43,7 @@ def summary_lines(fitted: Fitted, source: Source) -> Lines:
 
 
 def next_steps(fitted: Fitted) -> list[str]:
-    """Commands to type, with capitals where a file of one's own goes."""
+    """Commands to type; capitals stand for the user's own files."""
     home, threshold = str(fitted.folder), fitted.threshold
     steps = [
         f"rankreg predict {shlex.quote(home)} NEW_DATA --out scores.csv",
@@ -59,35 +61,30 @@ def next_steps(fitted: Fitted) -> list[str]:
 
 def _why_kept(fitted: Fitted) -> str:
     last = fitted.bundle.card.training["selection"] == "last"
-    return "the last one, whatever its results" if last else "the best on the validation part"
+    return "the last one, as asked" if last else "the best on the validation part"
 
 
 def _unused(columns: Sequence[str]) -> Lines:
-    """What was not learned from though nobody said so."""
+    """The columns that were left out unasked."""
     if not columns:
         return []
-    why = "empty, or text without a value that occurs twice"
-    what = "if it names the rows, pass it as --id; --drop leaves it out without a word"
+    why = "empty, or text in which no value occurs twice"
+    what = "if a column names the rows, pass it as --id; otherwise --drop silences this"
     return [("Not learned from", f"{', '.join(map(repr, columns))}: {why}; {what}")]
 
 
 def _price(threshold: Threshold) -> Lines:
-    """What the guarantee costs over the usual threshold, on the calibration part."""
+    """What the guarantee costs compared with the usual threshold, on the calibration part."""
     if threshold.certificate is None:
         return []
     extra, usual = threshold.certificate["extra_alarms_per_1000"], threshold.certificate["uncertified"]
     if all(usual[share] == threshold.certificate[share] for share in ("recall", "fpr")):
-        return [("Price", "none: the threshold without guarantee raises the same alarms")]
+        return [("Guarantee", "free: the usual threshold raises the same alarms")]
     at_most = "at most " if usual.get("tied") else ""  # cards written before ties were noted lack it
     chance = f"{at_most}{100 * usual['shortfall_risk']:.0f} %"
     risk = f", which catches less than {percent(threshold.tpr)} with a chance of {chance}"
-    return [
-        (
-            "Price",
-            f"{extra:.0f} more alarms per 1,000 than at {usual['threshold']:.6g}, the threshold without guarantee"
-            f"{risk if usual['fpr'] < 1 else ''}",
-        )
-    ]
+    more = f"{extra:.0f} more alarms per 1,000 than at the usual threshold {usual['threshold']:.6g}"
+    return [("Guarantee", f"costs {more}{risk if usual['fpr'] < 1 else ''}")]
 
 
 def _advice(fitted: Fitted, source: Source) -> Lines:
@@ -103,7 +100,7 @@ def _advice(fitted: Fitted, source: Source) -> Lines:
     here = threshold.units or threshold.calibration_positives
     in_all = math.ceil(needed * held / max(here, 1))
     how = "trains anew: another --out" if fitted.bundle.card.training["selection"] == "fpr" else "no new training"
-    ways = [f"run it again with --tpr {reachable:g}, the highest these {what} can certify ({how})"]
+    ways = [f"run it again with --tpr {reachable:g}, the highest that these {what} can certify ({how})"]
     share = sufficient_share(replace(source, seed=fitted.bundle.card.training["seed"]), fitted, needed / held)
     if share is not None:
         ways.append(f"with --calibration {share:g}, which leaves less to train on (trains anew: another --out)")
