@@ -153,7 +153,6 @@ class ALM(nn.Module):
         return ids.long()
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"{len(self.multipliers)}, mu={float(self.mu):g}, delta={self.delta}, rho={self.rho}"
 
 

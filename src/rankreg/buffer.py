@@ -1,6 +1,6 @@
 """A memory of hard positives that rides along with every batch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, TypeVar, overload
 
 import torch
@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from rankreg._checks import check_ids, check_scores
 from rankreg._names import look_up
-from rankreg._trees import check_rows, join_rows, map_rows, plain
 from rankreg.metrics import column_hint
 
 Tree = TypeVar("Tree")
@@ -168,7 +167,7 @@ class PositiveBuffer(nn.Module):
     def _check(self, inputs: Any, labels: Tensor, ids: Tensor | None) -> None:
         if labels.ndim != 1:
             raise ValueError(f"expected labels of shape (N,), got {tuple(labels.shape)}")
-        check_rows(inputs, len(labels), like=self.inputs)
+        _check_rows(inputs, len(labels), like=self.inputs)
         if ids is not None:
             check_ids(ids, labels)
         if len(self) and (ids is None) != (self.ids is None):
@@ -179,7 +178,7 @@ class PositiveBuffer(nn.Module):
 
     def get_extra_state(self) -> dict[str, Any]:
         """Everything that survives a step, for `state_dict()`."""
-        return {"inputs": plain(self.inputs), "scores": self.scores, "ids": self.ids}
+        return {"inputs": _plain(self.inputs), "scores": self.scores, "ids": self.ids}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Hold exactly what the saved buffer held.
@@ -206,5 +205,64 @@ class PositiveBuffer(nn.Module):
         return self
 
     def extra_repr(self) -> str:
-        """The settings."""
         return f"{len(self)} of {self.capacity}, {self.policy!r}"
+
+
+# Trees of rows: nested mappings, lists and tuples of tensors whose first axis counts samples.
+
+
+def map_rows(function: Callable[..., Tensor], tree: Any, *others: Any) -> Any:
+    """Apply `function` leaf by leaf; the result has the structure of `tree`, with plain dicts."""
+    if isinstance(tree, Mapping):
+        return {key: map_rows(function, value, *(other[key] for other in others)) for key, value in tree.items()}
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(map_rows(function, *parts) for parts in zip(tree, *others, strict=True)))
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(map_rows(function, *parts) for parts in zip(tree, *others, strict=True))
+    return function(tree, *others)
+
+
+def join_rows(first: Any, second: Any) -> Any:
+    """The rows of both, one after the other."""
+    return map_rows(lambda a, b: torch.cat([a, b]), first, second)
+
+
+def _plain(tree: Any) -> Any:
+    """The same tree of dicts, lists and tuples only, which `torch.load` reads without executing anything."""
+    if isinstance(tree, Mapping):
+        return {key: _plain(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return (list if isinstance(tree, list) else tuple)(_plain(part) for part in tree)
+    return tree
+
+
+def _check_rows(tree: Any, rows: int, *, like: Any = None, where: str = "inputs") -> None:
+    """Every leaf is a tensor with that many rows and, if `like` is given, built and shaped like it."""
+    if isinstance(tree, Mapping):
+        parts, same = list(tree.items()), isinstance(like, Mapping) and tree.keys() == like.keys()
+    elif isinstance(tree, (list, tuple)):
+        parts, same = list(enumerate(tree)), isinstance(like, (list, tuple)) and len(tree) == len(like)
+    else:
+        _check_leaf(tree, rows, like, where)
+        return
+    if like is not None and not same:
+        raise ValueError(f"{where} are built differently from the samples held so far: keep one structure")
+    for key, part in parts:
+        _check_rows(part, rows, like=None if like is None else like[key], where=f"{where}[{key!r}]")
+
+
+def _check_leaf(leaf: Any, rows: int, like: Any, where: str) -> None:
+    if not isinstance(leaf, Tensor):
+        raise ValueError(
+            f"{where} must be a tensor or a nested dict, list or tuple of tensors, got {type(leaf).__name__}:"
+            " leave file names and other words out of the batch"
+        )
+    if leaf.ndim == 0 or len(leaf) != rows:
+        raise ValueError(f"{where} must have one row per label, {rows}, got shape {tuple(leaf.shape)}")
+    if like is None:
+        return
+    if not isinstance(like, Tensor) or leaf.shape[1:] != like.shape[1:] or leaf.dtype != like.dtype:
+        held = f"{like.dtype} {tuple(like.shape[1:])}" if isinstance(like, Tensor) else type(like).__name__
+        raise ValueError(
+            f"{where}: samples are {leaf.dtype} {tuple(leaf.shape[1:])}, those held are {held}: keep one kind"
+        )

@@ -1,7 +1,9 @@
 """The base losses of the paper: pure functions of raw scores, one loss per sample, nothing reduced.
 
-Labels are 1 (critical) or 0. Every binary loss is a softplus of a shifted, scaled score, so that losses and
-gradients stay finite for scores of any size that training can produce.
+A binary loss takes raw scores (N,) and labels (N,), 1 (critical) or 0, and returns one loss per sample, (N,).
+`counts` are (n₀, n₁), the numbers of negatives and positives in the training set. Every loss is a softplus of a
+shifted, scaled score, so that losses and gradients stay finite for scores of any size that training can produce.
+`make_loss` gives a loss by its name in `LOSSES`.
 """
 
 import inspect
@@ -17,59 +19,19 @@ from rankreg._checks import at_least_float32, check_binary, check_multiclass, ch
 from rankreg._names import look_up
 from rankreg.published import LOSS_SETTINGS
 
-__all__ = [
-    "LOSSES",
-    "PUBLISHED",
-    "PerSampleLoss",
-    "asymmetric_focal",
-    "asymmetric_margin",
-    "binary_cross_entropy",
-    "class_balanced_bce",
-    "cross_entropy",
-    "ldam",
-    "make_loss",
-    "symmetric_focal",
-    "symmetric_margin",
-    "weighted_bce",
-]
+__all__ = ["LOSSES", "PUBLISHED", "PerSampleLoss", "cross_entropy", "make_loss"]
 
 PerSampleLoss = Callable[[Tensor, Tensor], Tensor]
 PUBLISHED = LOSS_SETTINGS  # data set → base loss → settings
 
 
 def binary_cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
-    """Binary cross-entropy of raw scores.
-
-        ℓ = −log p for positives, −log(1 − p) for negatives, with p = sigmoid(s)
-
-    Args:
-        scores: s, raw, shape (N,).
-        labels: 1 or 0, shape (N,).
-
-    Returns:
-        One loss per sample, shape (N,).
-
-    Example:
-        >>> binary_cross_entropy(torch.tensor([0.0, 2.0]), torch.tensor([0, 1]))
-        tensor([0.6931, 0.1269])
-    """
+    """ℓ = −log p for positives, −log(1 − p) for negatives, with p = sigmoid(s)."""
     return _margin_loss(scores, labels, positive_margin=0.0, negative_margin=0.0)
 
 
 def symmetric_margin(scores: Tensor, labels: Tensor, *, margin: float = 0.5) -> Tensor:
-    """Cross-entropy in which positives see s − m and negatives see s + m.
-
-    Args:
-        scores: s, raw, shape (N,).
-        labels: 1 or 0, shape (N,).
-        margin: m, in score units. 0 gives plain cross-entropy.
-
-    Returns:
-        One loss per sample, shape (N,).
-
-    Example:
-        >>> symmetric_margin(torch.tensor([0.0, 2.0]), torch.tensor([0, 1]))
-        tensor([0.9741, 0.2014])
+    """Cross-entropy in which positives see s − m and negatives see s + m; m: margin, in score units.
 
     Reference: Liu et al., ICML 2016, as used by Li et al., MICCAI 2019.
     """
@@ -77,19 +39,7 @@ def symmetric_margin(scores: Tensor, labels: Tensor, *, margin: float = 0.5) -> 
 
 
 def asymmetric_margin(scores: Tensor, labels: Tensor, *, margin: float = 0.5) -> Tensor:
-    """Cross-entropy in which positives see s − m and negatives see s.
-
-    Args:
-        scores: s, raw, shape (N,).
-        labels: 1 or 0, shape (N,).
-        margin: m, in score units. 0 gives plain cross-entropy.
-
-    Returns:
-        One loss per sample, shape (N,).
-
-    Example:
-        >>> asymmetric_margin(torch.tensor([0.0, 2.0]), torch.tensor([0, 1]))
-        tensor([0.6931, 0.2014])
+    """Cross-entropy in which positives see s − m and negatives see s; m: margin, in score units.
 
     Reference: Li et al., "Overfitting of neural nets under class imbalance", MICCAI 2019.
     """
@@ -97,21 +47,9 @@ def asymmetric_margin(scores: Tensor, labels: Tensor, *, margin: float = 0.5) ->
 
 
 def symmetric_focal(scores: Tensor, labels: Tensor, *, gamma: float = 0.5) -> Tensor:
-    """Focal loss: cross-entropy that counts easy samples less.
+    """Focal loss: ℓ = (1 − p_y)^γ · cross-entropy, with p_y the probability of the true class.
 
-        ℓ = (1 − p_y)^γ · cross-entropy, with p_y the probability of the true class
-
-    Args:
-        scores: raw, shape (N,).
-        labels: y, 1 or 0, shape (N,).
-        gamma: γ, how much less easy samples count. 0 gives plain cross-entropy.
-
-    Returns:
-        One loss per sample, shape (N,).
-
-    Example:
-        >>> symmetric_focal(torch.tensor([0.0, 2.0]), torch.tensor([0, 1]))
-        tensor([0.4901, 0.0438])
+    gamma: γ, how much less easy samples count.
 
     Reference: Lin et al., "Focal loss for dense object detection", ICCV 2017, Eq. 4.
     """
@@ -123,21 +61,9 @@ def symmetric_focal(scores: Tensor, labels: Tensor, *, gamma: float = 0.5) -> Te
 
 
 def asymmetric_focal(scores: Tensor, labels: Tensor, *, gamma: float = 1.0) -> Tensor:
-    """Focal loss in which only easy negatives count less.
+    """Focal loss of the negatives only: ℓ = −log p for positives, −p^γ · log(1 − p) for negatives.
 
-        ℓ = −log p for positives, −p^γ · log(1 − p) for negatives
-
-    Args:
-        scores: raw, shape (N,).
-        labels: 1 or 0, shape (N,).
-        gamma: γ, how much less easy negatives count. 0 gives plain cross-entropy.
-
-    Returns:
-        One loss per sample, shape (N,).
-
-    Example:
-        >>> asymmetric_focal(torch.tensor([0.0, 2.0]), torch.tensor([0, 1]))
-        tensor([0.3466, 0.1269])
+    gamma: γ, how much less easy negatives count.
 
     Reference: Li et al., "Overfitting of neural nets under class imbalance", MICCAI 2019.
     """
@@ -147,21 +73,7 @@ def asymmetric_focal(scores: Tensor, labels: Tensor, *, gamma: float = 1.0) -> T
 
 
 def weighted_bce(scores: Tensor, labels: Tensor, *, counts: tuple[int, int], share: float = 1.0) -> Tensor:
-    """Cross-entropy, with the positives' part times w = share · n₀ / n₁.
-
-    Args:
-        scores: raw, shape (N,).
-        labels: 1 or 0, shape (N,).
-        counts: (n₀, n₁), the numbers of negatives and positives in the training set.
-        share: 1 gives both classes the same total weight.
-
-    Returns:
-        One loss per sample, shape (N,).
-
-    Example:
-        >>> weighted_bce(torch.tensor([0.0, 2.0]), torch.tensor([0, 1]), counts=(100, 1))
-        tensor([ 0.6931, 12.6928])
-    """
+    """Cross-entropy, with the positives' part times w = share · n₀ / n₁; share = 1 balances the classes."""
     check_positive(share, "share", "1 gives both classes the same total weight")
     negatives, positives = _check_counts(counts)
     bce = binary_cross_entropy(scores, labels)
@@ -171,18 +83,7 @@ def weighted_bce(scores: Tensor, labels: Tensor, *, counts: tuple[int, int], sha
 def class_balanced_bce(scores: Tensor, labels: Tensor, *, counts: tuple[int, int], beta: float = 0.99) -> Tensor:
     """Cross-entropy times w_y = (1 − β) / (1 − β^{n_y}), the inverse effective number of samples.
 
-    Args:
-        scores: raw, shape (N,).
-        labels: y, 1 or 0, shape (N,).
-        counts: (n₀, n₁), the numbers of negatives and positives in the training set.
-        beta: β in [0, 1). 0 weighs nothing, values near 1 weigh by 1/n.
-
-    Returns:
-        One loss per sample, shape (N,). The weights are not normalized.
-
-    Example:
-        >>> class_balanced_bce(torch.tensor([0.0, 2.0]), torch.tensor([0, 1]), counts=(100, 1))
-        tensor([0.0109, 0.1269])
+    beta: β in [0, 1). 0 weighs nothing, values near 1 weigh by 1/n. The weights are not normalized.
 
     Reference: Cui et al., "Class-balanced loss based on effective number of samples", CVPR 2019, Eq. 2.
     """
@@ -196,26 +97,12 @@ def class_balanced_bce(scores: Tensor, labels: Tensor, *, counts: tuple[int, int
 def ldam(
     scores: Tensor, labels: Tensor, *, counts: tuple[int, int], max_margin: float = 0.5, scale: float = 30.0
 ) -> Tensor:
-    """Cross-entropy with margins m_y ∝ n_y^(−1/4): the rarer class has the larger margin.
+    """Cross-entropy with margins m_y ∝ n_y^(−1/4): the rarer class has the larger margin, max_margin.
 
         ℓ = softplus(−scale · (s − m₁)) for positives, softplus(scale · (s + m₀)) for negatives
 
-    The two-logit softmax form of the reference is this softplus.
-
-    Args:
-        scores: s, the positive class's cosine less the negative one's, in [−2, 2]. The network's last layer
-            must be normalized. Shape (N,).
-        labels: y, 1 or 0, shape (N,).
-        counts: (n₀, n₁), the numbers of negatives and positives in the training set.
-        max_margin: the margin of the rarer class.
-        scale: the factor that sharpens the softmax over cosines.
-
-    Returns:
-        One loss per sample, shape (N,).
-
-    Example:
-        >>> ldam(torch.tensor([0.0, 0.5]), torch.tensor([0, 1]), counts=(10_000, 1))
-        tensor([1.7014, 0.6931])
+    s: the positive class's cosine less the negative one's, in [−2, 2]: the network's last layer must be
+    normalized. The two-logit softmax form of the reference is this softplus.
 
     Reference: Cao et al., "Learning imbalanced datasets with label-distribution-aware margin loss",
     NeurIPS 2019, Eq. 13.
@@ -242,6 +129,8 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
         One loss per sample, shape (N,).
 
     Example:
+        >>> import torch
+        >>> from rankreg.losses import cross_entropy
         >>> cross_entropy(torch.tensor([[0.0, 0.0, 2.0]]), torch.tensor([2]))
         tensor([0.2395])
     """
@@ -281,6 +170,8 @@ def make_loss(
         ValueError: a name or a setting is unknown, or counts are missing.
 
     Example:
+        >>> import torch
+        >>> from rankreg import make_loss
         >>> loss = make_loss("a-fl", gamma=2.0)
         >>> loss(torch.tensor([0.0, 2.0]), torch.tensor([0, 1]))
         tensor([0.1733, 0.1269])

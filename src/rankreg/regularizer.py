@@ -143,7 +143,7 @@ class RankReg(nn.Module):
       probabilities, with γ = 1 and weight 1. With hundreds of positives it kept networks from
       learning (docs/decisions/0053).
 
-    Gradient boosting has a term of its own, between the two: see `rankreg.boosting.RankObjective`.
+    Gradient boosting has a term of its own, between the two: see `rankreg.boosting.objectives.RankObjective`.
 
     Args:
         penalty: p, one of "rank", "squared", "cubed", "exponential".
@@ -236,7 +236,6 @@ class RankReg(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        """The settings."""
         width = f"gamma={self.gamma}" if self.gamma is not None else f"reach={self.reach or DEFAULT_REACH}"
         positive = "" if self.positive is None else f", positive={self.positive}"
         return (

@@ -6,25 +6,33 @@ The libraries are extras: `rankreg[lightgbm]`, `rankreg[xgboost]`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rankreg.boosting.fpr_metric import lightgbm_fpr_at_tpr, xgboost_fpr_at_tpr
-from rankreg.boosting.objectives import RankObjective, lightgbm_objective, rank_gradient, xgboost_objective
-
 if TYPE_CHECKING:
     from rankreg.boosting.classifiers import RankRegLGBMClassifier, RankRegXGBClassifier
+    from rankreg.boosting.fpr_metric import lightgbm_fpr_at_tpr, xgboost_fpr_at_tpr
+    from rankreg.boosting.objectives import lightgbm_objective, xgboost_objective
+
+_HOME = {
+    "RankObjective": "objectives",
+    "RankRegLGBMClassifier": "classifiers",
+    "RankRegXGBClassifier": "classifiers",
+    "lightgbm_fpr_at_tpr": "fpr_metric",
+    "lightgbm_objective": "objectives",
+    "rank_gradient": "objectives",
+    "xgboost_fpr_at_tpr": "fpr_metric",
+    "xgboost_objective": "objectives",
+}
 
 __all__ = [
-    "RankObjective",
     "RankRegLGBMClassifier",
     "RankRegXGBClassifier",
     "lightgbm_fpr_at_tpr",
     "lightgbm_objective",
-    "rank_gradient",
     "xgboost_fpr_at_tpr",
     "xgboost_objective",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("RankRegLGBMClassifier", "RankRegXGBClassifier"):  # scikit-learn takes a second to import
-        return getattr(import_module("rankreg.boosting.classifiers"), name)
+    if name in _HOME:  # on first use: scikit-learn and torch take seconds to import
+        return getattr(import_module(f"rankreg.boosting.{_HOME[name]}"), name)
     raise AttributeError(f"module 'rankreg.boosting' has no attribute {name!r}")

@@ -1,5 +1,6 @@
 """FPR at a TPR as an evaluation metric of LightGBM and XGBoost, for early stopping."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,28 +9,25 @@ from rankreg.boosting.objectives import Round, read_round
 from rankreg.metrics import fpr_at_tpr
 
 
+@dataclass(frozen=True)
 class LightGBMFprAtTpr:
     """The metric as LightGBM wants it: name, value, whether higher is better."""
 
-    def __init__(self, tpr: float) -> None:
-        if not (isinstance(tpr, (int, float)) and 0 < tpr <= 1):
-            raise ValueError(f"tpr must lie in (0, 1], got {tpr!r}: write 0.95 for 95 %")
-        self.tpr = tpr
-        self.__name__ = f"fpr@{100 * tpr:g}"  # XGBoost's wrappers and printed rounds name it so
+    tpr: float
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.tpr, (int, float)) and 0 < self.tpr <= 1):
+            raise ValueError(f"tpr must lie in (0, 1], got {self.tpr!r}: write 0.95 for 95 %")
+
+    @property
+    def __name__(self) -> str:
+        return f"fpr@{100 * self.tpr:g}"  # XGBoost's wrappers and printed rounds name it so
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> Any:
         return self.__name__, _rate(read_round(first, second, sample_weight), self.tpr), False
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.tpr!r})"
 
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and vars(other) == vars(self)
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.tpr))
-
-
+@dataclass(frozen=True)
 class XGBoostFprAtTpr(LightGBMFprAtTpr):
     """The metric as XGBoost wants it: name and value, or to its scikit-learn wrappers the value alone."""
 

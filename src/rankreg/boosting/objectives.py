@@ -1,6 +1,7 @@
 """Log-loss plus the ranking term as gradient and Hessian per row (docs/decisions/0061)."""
 
 import math
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ class Round(NamedTuple):
     weights: Vector | None
 
 
+@dataclass(frozen=True, kw_only=True)
 class RankObjective:
     """The objective that `lightgbm_objective` and `xgboost_objective` make: log-loss plus the ranking term.
 
@@ -36,37 +38,27 @@ class RankObjective:
 
         gradient = ∂L/∂a,    Hessian = w_i σ(s_i) σ(−s_i) + |λ · |P| · ∂ℓ/∂a_i| / reach
 
-    The term stands between the two forms of `RankReg`. As in `RankReg.published()`, positives are
-    ranked among all rows, with weight 1. As in `RankReg()`, raw scores are ranked, with a reach of 1.
-    Ranks are over the whole training set, so no buffer is needed. The Hessian is the least at which
-    the term alone asks for no step beyond its reach.
+    a: the booster's raw scores. s: a plus the log-odds of the positives, so that boosting starts at the base rate;
+    with base_rate=False, a. w: sample weights; |P| is then the sum of the positives' weights. λ: weight.
 
-    The object holds settings only. It can be pickled, copied and used again. Distributed training is
-    refused, because each machine would rank its own rows only.
+    The term stands between the two forms of `RankReg`. As in `RankReg.published()`, positives are ranked among all
+    rows, with weight 1. As in `RankReg()`, raw scores are ranked, with a reach of 1. Ranks are over the whole
+    training set, so no buffer is needed. The Hessian is the least at which the term alone asks for no step beyond
+    its reach.
 
-    Args:
-        weight: λ, the factor of the term. 0 leaves log-loss alone.
-        reach: the largest shift of a score when asking how ranks would change, in score units.
-        penalty: p, one of "rank", "squared", "cubed", "exponential".
-        base_rate: count the booster's raw scores a from the base rate: s = a + log-odds of the
-            positives. With False, s = a.
-
-    Raises:
-        ValueError: the penalty is unknown or a number is out of range.
-
-    Example:
-        >>> from rankreg.boosting import RankObjective
-        >>> objective = RankObjective(weight=1.0, reach=1.0, penalty="squared", base_rate=False)
-        >>> gradient, hessian = objective([0, 0, 1], [0.0, 2.0, 1.5])
-        >>> gradient.round(2)
-        array([ 0.5 ,  1.33, -0.63], dtype=float32)
+    The object holds settings only. It can be pickled, copied and used again. Distributed training is refused,
+    because each machine would rank its own rows only.
     """
 
-    def __init__(self, *, weight: float, reach: float, penalty: PenaltyName, base_rate: bool) -> None:
-        look_up(PENALTIES, penalty, "penalty")
-        check_not_negative(weight, "weight", "0 leaves log-loss alone")
-        check_positive(reach, "reach", "it is the largest shift of a score")
-        self.weight, self.reach, self.penalty, self.base_rate = weight, reach, penalty, base_rate
+    weight: float
+    reach: float
+    penalty: PenaltyName
+    base_rate: bool
+
+    def __post_init__(self) -> None:
+        look_up(PENALTIES, self.penalty, "penalty")
+        check_not_negative(self.weight, "weight", "0 leaves log-loss alone")
+        check_positive(self.reach, "reach", "it is the largest shift of a score")
 
     def __call__(self, first: Any, second: Any, sample_weight: Any = None) -> tuple[Vector, Vector]:
         """Gradient and Hessian, for (scores, training set) or, as scikit-learn wrappers call, (labels, scores)."""
@@ -87,16 +79,6 @@ class RankObjective:
             hessian += term
         return gradient, np.maximum(hessian, LEAST_HESSIAN, out=hessian)
 
-    def __repr__(self) -> str:
-        settings = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
-        return f"{type(self).__name__}({settings})"
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and vars(other) == vars(self)
-
-    def __hash__(self) -> int:
-        return hash((type(self), *vars(self).values()))
-
 
 def lightgbm_objective(
     *,
@@ -108,7 +90,7 @@ def lightgbm_objective(
     """Log-loss plus the ranking term for LightGBM: `objective=` of `LGBMClassifier` and of `lgb.train`.
 
     Predictions are raw scores, and 0 is the base rate. `RankRegLGBMClassifier` makes probabilities
-    of them. The formula and the form of the term: see `RankObjective`.
+    of them. For the formula and the form of the term, see `rankreg.boosting.objectives.RankObjective`.
 
     Args:
         weight: the factor of the term. 0 leaves log-loss alone.
@@ -143,7 +125,7 @@ def xgboost_objective(
     """Log-loss plus the ranking term for XGBoost: `objective=` of `XGBClassifier`, `obj=` of `xgb.train`.
 
     XGBoost adds `base_score` itself, so pass `base_score=y.mean()` to it. Then its probabilities are
-    right. The formula and the form of the term: see `RankObjective`.
+    right. For the formula and the form of the term, see `rankreg.boosting.objectives.RankObjective`.
 
     Args:
         weight: the factor of the term. 0 leaves log-loss alone.
@@ -179,25 +161,10 @@ def rank_gradient(
 
         ∂ℓ/∂a = −(r − r_γ) / γ,    r_γ: the ranks of a + γ·g,    g = ∂ℓ/∂r,    γ = reach / max g
 
-    This is the gradient of `rankreg.rank_penalty(..., among="all")`. Only positives move, so one
-    sort and look-ups suffice. Where a class is missing, the gradient is 0.
-
-    Args:
-        scores: a, shape (N,). In float32 they are ranked in about half the time.
-        positives: P, the rows of the positives.
-        penalty: p, one of "rank", "squared", "cubed", "exponential".
-        reach: the largest shift γ·g, in score units.
-        weights: what each row counts, shape (N,). A row of weight w counts like w rows, and its
-            gradient is the sum of theirs. Then r_i = 1/n + Σ_{a_j > a_i} w_j / Σ w. Default: 1 each.
-
-    Returns:
-        ∂ℓ/∂a, in the shape and dtype of the scores.
-
-    Example:
-        >>> import numpy as np
-        >>> from rankreg.boosting import rank_gradient
-        >>> rank_gradient(np.array([2.0, 1.5, 0.0]), np.array([1]))  # the positive passes the negative
-        array([ 0.44444444, -0.44444444,  0.        ])
+    This is the gradient of `rankreg.rank_penalty(..., among="all")`. Only positives move, so one sort and look-ups
+    suffice. Where a class is missing, the gradient is 0. scores: a, shape (N,); in float32 they are ranked in about
+    half the time. positives: P, their rows. weights: a row of weight w counts like w rows, and its gradient is the
+    sum of theirs; then r_i = 1/n + Σ_{a_j > a_i} w_j / Σ w.
     """
     n = len(scores)
     depths = -scores

@@ -14,8 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from rankreg._checks import at_least_float32
-from rankreg._trees import join_rows, map_rows
-from rankreg.buffer import PolicyName, PositiveBuffer
+from rankreg.buffer import PolicyName, PositiveBuffer, join_rows, map_rows
 from rankreg.distributed import World
 from rankreg.metrics import positive_score
 from rankreg.regularizer import RankReg
@@ -95,13 +94,7 @@ class RankRegCallback(Callback):
         return PositiveBuffer(self.world.share(self.capacity), self.policy, positive=positive)
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Before training: take a place between the Trainer and `training_step`.
-
-        Args:
-            trainer: Lightning's Trainer.
-            pl_module: the module in training.
-            stage: only "fit" matters.
-        """
+        # Before training: take a place between the Trainer and `training_step`.
         if stage != "fit":
             return
         if not pl_module.automatic_optimization:
@@ -128,49 +121,24 @@ class RankRegCallback(Callback):
         self._stands_in = True
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        """Hold what the checkpoint held; it has been read by now, if there is one.
-
-        Args:
-            trainer: Lightning's Trainer.
-            pl_module: the module in training.
-        """
+        # Hold what the checkpoint held; it has been read by now, if there is one.
         if self._saved is not None:
             self.buffer.set_extra_state(dealt(self._saved, self.world.rank, self.world.size))
             self._saved = None
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Take in the batch's positives, once, however often the optimizer evaluated the loss.
-
-        Args:
-            trainer: Lightning's Trainer.
-            pl_module: the module in training.
-            outputs: not used.
-            batch: not used.
-            batch_idx: not used.
-        """
+        # Take in the batch's positives, once, however often the optimizer evaluated the loss.
         if self._seen is not None:
             self.buffer.update(*self._seen)
             self._seen = None
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """After training the module is as it was.
-
-        Args:
-            trainer: Lightning's Trainer.
-            pl_module: the module in training.
-            stage: only "fit" matters.
-        """
+        # After training the module is as it was.
         if stage == "fit":
             self._step_aside(pl_module)
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """As after training: another fit may follow.
-
-        Args:
-            trainer: Lightning's Trainer.
-            pl_module: the module in training.
-            exception: not used.
-        """
+        # As after training: another fit may follow.
         self._step_aside(pl_module)
 
     def _step_aside(self, module: Any) -> None:
@@ -229,11 +197,7 @@ class RankRegCallback(Callback):
         return {"processes": self.world.collect(on_cpu(self.buffer.get_extra_state()))}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Keep the saved buffers until training starts; testing needs none.
-
-        Args:
-            state_dict: what `state_dict()` returned.
-        """
+        # Kept until training starts; testing needs none.
         self._saved = state_dict["processes"]
 
 

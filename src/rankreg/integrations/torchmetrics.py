@@ -99,6 +99,5 @@ class FPRAtTPR(Metric):
         return torch.tensor(value, dtype=torch.float32, device=self.device)
 
     def extra_repr(self) -> str:
-        """The settings."""
         positive = "" if self.positive is None else f", positive={self.positive}"
         return f"{self.tpr}{positive}"
