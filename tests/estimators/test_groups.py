@@ -2,6 +2,7 @@
 """Both scikit-learn classifiers with groups: on one side of a cut, and units of the certificate."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,9 @@ def test_any_classifier_is_certified_over_groups(frozen: bool) -> None:
     point = model.fit(X, y, groups=groups).certificate_
     assert (point.units, point.positives) == ((40, 200) if frozen else (20, 100))
     if frozen:
-        assert point == certify(y, inner.decision_function(X), tpr=0.7, units=groups)
+        alone = certify(y, inner.decision_function(X), tpr=0.7, units=groups)
+        assert point == replace(alone, threshold=model.threshold_)
+        assert model.threshold_ == pytest.approx(alone.threshold)
     units = CertifiedThresholdClassifier(inner, tpr=0.7, per="unit", calibration_size=0.5, random_state=0)
     caught = units.fit(X, y, groups).predict(X) == 1
     assert units.certificate_.per == "unit"
@@ -153,7 +156,11 @@ def test_the_networks_classifier_is_certified_over_groups_and_remembers_it(per: 
     point = model.certificate_
     assert point is not None
     assert (point.units, point.positives, point.per) == (20, 100, per)
-    assert [part["samples"] % 5 for part in model._fit.parts.values()] == [0, 0]  # whole patients choose the epoch
+    assert [part["samples"] % 5 for part in model._fit.parts.values()] == [
+        0,
+        0,
+        0,
+    ]  # whole patients choose the epoch
     threshold = load_bundle(model.save(tmp_path / "model")).card.threshold
     assert (threshold.units, threshold.per) == (20, per)
     again = RankRegClassifier.load(tmp_path / "model")

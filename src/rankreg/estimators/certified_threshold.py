@@ -20,7 +20,12 @@ from sklearn.utils.metadata_routing import (
     process_routing,
 )
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import (
+    _check_method_params,
+    _check_response_method,
+    check_is_fitted,
+    has_fit_parameter,
+)
 
 from rankreg._names import look_up
 from rankreg.labels import binary_target, positive_class
@@ -30,23 +35,20 @@ from rankreg.operating import (
     Per,
     UnitSizes,
     certified_rank,
-    certify,
+    choose_threshold,
     units_needed,
 )
 from rankreg.operating.units import Sample, unit_codes
 
 Places = NDArray[np.int64]
-Units = (
-    NDArray[np.int64] | None
-)  # a number per sample, the same for samples that are not independent; None: all are
-Scores = NDArray[np.floating]
+Units = NDArray[np.int64] | None  # a number per sample, the same for dependent ones; None: all are independent
 
 METHODS = {  # what is asked for → what is tried, in this order: scores tie less than probabilities do
-    "auto": ("decision_function", "predict_proba"),
-    "decision_function": ("decision_function",),
-    "predict_proba": ("predict_proba",),
+    "auto": ["decision_function", "predict_proba"],
+    "decision_function": ["decision_function"],
+    "predict_proba": ["predict_proba"],
 }
-ROUNDINGS = 64  # how many roundings a sum may differ by when computed in another order
+ROUNDINGS = 64  # how many roundings a sum may differ by when it is computed in another order
 
 
 def _inner_has(name: str) -> Callable[[Any], bool]:
@@ -55,39 +57,53 @@ def _inner_has(name: str) -> Callable[[Any], bool]:
 
 
 class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """A binary classifier that predicts the critical class so often that its recall is guaranteed.
+    """Any binary classifier, at a threshold that guarantees its recall.
 
-        model = CertifiedThresholdClassifier(LogisticRegression(), tpr=0.95).fit(X, y)
-        model.predict(X_new)  # with 95 % confidence catches at least 95 % of new positives
-        model.certificate_    # what was certified, on how many positives, and the false alarms it costs
+    `fit` holds out a share of each class, fits a clone of the classifier on the rest, and certifies the
+    threshold on the share (`rankreg.operating.certify`):
 
-    `fit` holds out `calibration_size` of each class, fits a clone of `estimator` on the rest and certifies the
-    threshold on what was held out (`rankreg.operating.certify`), whatever the distribution. This holds if new
-    positives come like these and rows are independent of each other. Rows that are not, such as several of one
-    patient, get the same value in `fit(X, y, groups=…)`: then groups must be independent, stay on one side, and are
-    what counts. per: "row" promises the recall of rows, "unit" that of groups, each caught by at least one of its
-    positive rows. Too few positives are refused before anything is fitted, with the number that is needed.
+        P(recall on new positives ≥ tpr) ≥ confidence, whatever the distribution.
 
-    A classifier that is fitted already is fitted anew, as everywhere in scikit-learn, and a warning says so. To
-    keep it as it is, freeze it; then all rows certify the threshold, and they must be rows that it has not seen:
+    This holds if new positives come like these and rows are independent. Rows that are not, such as
+    several of one patient, get the same value in `fit(X, y, groups=…)`. Too few positives are refused
+    before anything is fitted, with the number that is needed.
 
-        from sklearn.frozen import FrozenEstimator
-        model = CertifiedThresholdClassifier(FrozenEstimator(fitted), tpr=0.95).fit(X_new, y_new)
+    A fitted classifier is fitted anew, as everywhere in scikit-learn, and a warning says so. To keep it,
+    pass `FrozenEstimator(fitted)` from `sklearn.frozen`. Then all rows certify the threshold, and they
+    must be rows that it has not seen.
 
-    prefit: True freezes `estimator` too. pos_label: the critical class; by default 1, or the greater of two
-    numbers; needed when labels are strings. response_method: "decision_function", "predict_proba", or "auto", the
-    first of them that is there. Fit parameters such as `sample_weight` go to the classifier, as its metadata
-    routing says where that is enabled. Rows of weight 0 are left out; all others count once in the certificate,
-    whatever their weight.
+    Args:
+        estimator: The classifier.
+        tpr: Share of new positives that must raise an alarm, 0.95.
+        confidence: Confidence of the certificate, 0.95.
+        per: "row" promises the recall of rows; "unit" promises the recall of groups, each caught by
+            at least one of its positive rows.
+        pos_label: The critical class. None is 1, or the greater of two numbers. Strings need it.
+        response_method: "decision_function", "predict_proba", or "auto": the first of them that exists.
+        prefit: True keeps a fitted `estimator` as it is, like `FrozenEstimator`.
+        calibration_size: Share of each class that is held out, 0.25.
+        random_state: Seed of the choice of that share.
 
-    Fitted: `estimator_`, `classes_`, `threshold_`, `certificate_` (an `OperatingPoint`), `pos_label_`.
+    Attributes:
+        estimator_: The fitted classifier.
+        classes_: The two labels, sorted.
+        pos_label_: The critical one.
+        threshold_: A score at or above it is an alarm.
+        certificate_: The `OperatingPoint` that was certified, with the false alarms it costs.
+
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedThresholdClassifier(GaussianNB(), tpr=0.9, pos_label=0, random_state=0).fit(X, y)
+    >>> model.certificate_.positives, bool((model.predict(X[y == 0]) == 0).mean() > 0.9)
+    (53, True)
     """
 
     def __init__(
         self,
         estimator: Any,
         *,
-        tpr: float = 0.98,
+        tpr: float = 0.95,
         confidence: float = 0.95,
         per: Per = "row",
         pos_label: Any = None,
@@ -107,15 +123,27 @@ class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEsti
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike, groups: ArrayLike | None = None, **params: Any) -> Self:
-        """Fit the classifier on a part and certify the threshold on the other; or, if it is frozen, on all.
+        """Fit the classifier on one part and certify the threshold on the other; if it is frozen, on all.
 
-        groups: one value per row, the same for rows that are not independent of each other. Passed on to a
-        classifier whose own `fit` takes groups.
+        Args:
+            X: The inputs, as the classifier takes them.
+            y: Two labels of any kind.
+            groups: One value per row, the same for rows that are not independent of each other. Passed on
+                to a classifier whose own `fit` takes groups.
+            **params: Passed on to the classifier's `fit`. Rows of `sample_weight` 0 are left out; the
+                certificate counts all other rows alike.
+
+        Returns:
+            The classifier itself.
+
+        Raises:
+            ValueError: The labels or a parameter are not usable; `NotEnoughPositives`, a ValueError too,
+                says how many positives the certificate needs.
         """
         look_up(METHODS, self.response_method, "response_method")
-        X, y, members = indexable(X, y, groups)
-        X, y, params = _weighed(X, y, params if members is None else params | {"groups": members})
-        members = params.pop("groups", None)
+        X, y, groups = indexable(X, y, groups)
+        X, y, params = _weighed(X, y, params | {"groups": groups})
+        members = params.pop("groups")
         if members is None and self.per == "unit":
             raise ValueError('per="unit" promises a recall of groups: pass them to fit, fit(X, y, groups=…)')
         units = None if members is None else unit_codes(members, len(members))
@@ -134,17 +162,28 @@ class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEsti
         place = positive_class(classes, self.pos_label, must_be_named=True)
         positive = target == classes[place]
 
-        kept, held = self._parts(positive, units, fitted)
+        kept, held = np.arange(0), np.arange(len(positive))
+        if not fitted:
+            share = check_share(self.calibration_size, "calibration_size")
+            kept, held = hold_out(positive, share, check_random_state(self.random_state), units)
         promise: dict[str, Any] = {"tpr": self.tpr, "confidence": self.confidence, "per": self.per}
         check_enough(positive, held, units, **promise, size=f"calibration_size={self.calibration_size:g}")
         estimator = self.estimator if fitted else self._fitted_on(kept, X, target, members, params)
-        method = response(estimator, self.response_method)
+        method = _check_response_method(estimator, METHODS[self.response_method]).__name__
         scores = scores_of(estimator, _safe_indexing(X, held), method, place)
-        point = certify(positive[held], scores, **promise, units=None if units is None else units[held])
-
-        self.estimator_, self.classes_, self.pos_label_ = estimator, classes, classes[place]
-        self.certificate_: OperatingPoint = point
-        self.threshold_ = lowered(point.threshold, scores, method)
+        kind = scores.dtype if scores.dtype.kind == "f" else np.dtype(np.float64)
+        chosen = choose_threshold(
+            positive[held],
+            scores,
+            **promise,
+            units=None if units is None else units[held],
+            rounding=ROUNDINGS * float(np.finfo(kind).eps),
+            scale=0.0 if method == "predict_proba" else float(np.abs(scores).max()),
+        )
+        assert chosen.point is not None  # check_enough has counted the positives
+        self.certificate_: OperatingPoint = chosen.point
+        self.threshold_, self.estimator_ = chosen.value, estimator
+        self.classes_, self.pos_label_ = classes, classes[place]
         self._method, self._place = method, place
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(estimator, name):
@@ -172,15 +211,9 @@ class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEsti
 
     @available_if(_inner_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
-        """The classifier's own scores, positive ones for `classes_[1]`, as everywhere in scikit-learn."""
+        """The classifier's own scores, high for `classes_[1]`, as everywhere in scikit-learn."""
         check_is_fitted(self, "threshold_")
         return self.estimator_.decision_function(X)
-
-    def _parts(self, positive: NDArray[np.bool_], units: Units, fitted: bool) -> tuple[Places, Places]:
-        if fitted:
-            return np.arange(0), np.arange(len(positive))
-        share = check_share(self.calibration_size, "calibration_size")
-        return hold_out(positive, share, check_random_state(self.random_state), units)
 
     def _fitted_on(self, kept: Places, X: Any, y: NDArray[Any], groups: Any, params: dict[str, Any]) -> Any:
         routed = get_config()["enable_metadata_routing"]
@@ -188,7 +221,7 @@ class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEsti
             params = params | {"groups": groups}
         if routed:
             params = process_routing(self, "fit", **params).estimator.fit
-        own = {name: _safe_indexing(value, kept) if _per_row(value, y) else value for name, value in params.items()}
+        own = _check_method_params(X, params, indices=kept)
         return clone(self.estimator).fit(_safe_indexing(X, kept), y[kept], **own)
 
     def get_metadata_routing(self) -> MetadataRouter:
@@ -198,10 +231,22 @@ class CertifiedThresholdClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEsti
         return router.add(estimator=self.estimator, method_mapping=mapping)
 
     def __sklearn_tags__(self) -> Any:
-        tags, inner = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags = inner.input_tags
+        tags.input_tags = get_tags(self.estimator).input_tags
         return tags
+
+
+def _weighed(X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+    """Without the rows of weight 0: they must not certify anything."""
+    weights = params.get("sample_weight")
+    if weights is None or np.shape(weights) != (len(y),) or np.all(weights):
+        return X, y, params
+    used = np.flatnonzero(weights)
+    target = _safe_indexing(y, used)
+    if len(np.unique(target)) < 2:
+        raise ValueError("Two classes are needed: without the rows of sample_weight 0 fewer are left in y")
+    return _safe_indexing(X, used), target, _check_method_params(X, params, indices=used)
 
 
 def _classes_of(estimator: Any, seen: NDArray[Any]) -> NDArray[Any]:
@@ -224,62 +269,20 @@ def _takes_groups(estimator: Any, routed: bool) -> bool:
     return has_fit_parameter(estimator, "groups") or isinstance(estimator, BaseSearchCV)
 
 
-def _weighed(X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Without the rows of weight 0, which are there only in name: they must not certify anything."""
-    weights = params.get("sample_weight")
-    if weights is None or not _per_row(weights, y) or np.all(np.asarray(weights) != 0):
-        return X, y, params
-    rows = np.flatnonzero(np.asarray(weights) != 0)
-    target = _safe_indexing(y, rows)
-    if len(np.unique(target)) < 2:
-        raise ValueError("Two classes are needed: without the rows of sample_weight 0 fewer are left in y")
-    own = {name: _safe_indexing(value, rows) if _per_row(value, y) else value for name, value in params.items()}
-    return _safe_indexing(X, rows), target, own
-
-
-def _per_row(value: Any, y: Any) -> bool:
-    """Whether a fit parameter has one value per row, as sample weights have."""
-    has_length = hasattr(value, "__len__") or hasattr(value, "shape")
-    return has_length and not isinstance(value, str | bytes | dict) and len(value) == len(y)
-
-
-def response(estimator: Any, wanted: str) -> str:
-    """The method that gives scores."""
-    for method in METHODS[wanted]:
-        if hasattr(estimator, method):
-            return method
-    raise AttributeError(
-        f"{type(estimator).__name__} has none of the following attributes: {', '.join(METHODS[wanted])}."
-    )
-
-
-def scores_of(estimator: Any, rows: Any, method: str, place: int) -> Scores:
-    """The scores of the class at that place of `classes_`, all of them finite: any other is an error.
-
-    An array of predictions has no room for a problem beside a row, and NaN ≥ threshold would read as "no alarm".
-    """
-    values = np.asarray(getattr(estimator, method)(rows))
+def scores_of(estimator: Any, X: Any, method: str, place: int) -> NDArray[np.floating]:
+    """Scores of the class at that place, all finite: NaN ≥ threshold would read as "no alarm"."""
+    values = np.asarray(getattr(estimator, method)(X))
     if method == "predict_proba":
         values = values[:, place]
+    elif place == 0:
+        values = -values
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise ValueError(
             f"{type(estimator).__name__}.{method} gave {values[bad[0]]} for X[{bad[0]}], and no finite score for"
-            f" {len(bad):,} rows in all: no alarm can be told from a miss there; mend or leave out those rows"
+            f" {len(bad):,} rows in all: mend or leave out those rows"
         )
-    return values if place == 1 or method == "predict_proba" else -values
-
-
-def lowered(threshold: float, scores: Scores, method: str) -> float:
-    """The threshold less a few roundings.
-
-    It is a positive's own score, which others may share. A sum over trees or features computed in another order
-    ends in other digits, and would put all of them below it. A lower threshold never catches less.
-    """
-    finite = np.abs(scores[np.isfinite(scores)])
-    scale = abs(threshold) if method == "predict_proba" or not len(finite) else float(finite.max())
-    kind = scores.dtype if scores.dtype.kind == "f" else np.dtype(np.float64)
-    return threshold - ROUNDINGS * float(np.finfo(kind).eps) * scale if np.isfinite(threshold) else threshold
+    return values
 
 
 def hold_out(
@@ -302,10 +305,8 @@ def hold_out(
     out = np.isin(codes, np.concatenate(held))
     for kind in (False, True):
         if out[positive == kind].all() or not out[positive == kind].any():
-            least, what = (
-                int(np.count_nonzero(classes[int(kind)])),
-                "member" if units is None else "independent unit",
-            )
+            least = int(np.count_nonzero(classes[int(kind)]))
+            what = "member" if units is None else "independent unit"
             together = "" if units is None else " of similar size; rows of one group and equal rows are one unit"
             raise ValueError(
                 f"The least populated class in y has only {least} {what}{'s' if least != 1 else ''}: a share is"

@@ -15,19 +15,20 @@ from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from rankreg.estimators.network_fit import (
-    Alarm,
     Fit,
-    certified,
     checked_data,
     checked_units,
+    counted,
     cross_validated,
     fit_network,
     parts_of,
+    promise_of,
     settings_of,
+    uncertified,
 )
 from rankreg.estimators.persistence import load_classifier, save_classifier
 from rankreg.labels import binary_target, positive_class
-from rankreg.operating import Per
+from rankreg.operating import ChosenThreshold, Per, choose_threshold
 
 NESTED = ("network", "method", "loss", "training")  # parameters that have settings: method__weight
 OLD = {  # until the next version
@@ -209,13 +210,18 @@ class RankRegClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             units = np.arange(len(data))  # every row is a unit
         kept, held = parts_of(self, labels, units, random)
         given: dict[str, Any] = {"weights": weights, "units": units, "random": random}
-        found, alarm = fit_network(self, data, labels, kept, **given), Alarm()
+        found = fit_network(self, data, labels, kept, **given)
         if len(held):
-            alarm = certified(self, found.scores(data[held]), labels[held], None if units is None else units[held])
+            found.parts["calibration"] = counted(labels[held])
+            apart = None if units is None else units[held]
+            scores = found.scores(data[held])
+            chosen = choose_threshold(labels[held], scores, **promise_of(self), units=apart)
         elif self.tpr is not None:
-            alarm = cross_validated(self, data, labels, **given)
+            chosen = cross_validated(self, data, labels, **given)
+        else:
+            chosen = uncertified(self, 0.0, tpr=found.recall)
         self.classes_, self.pos_label_, self._place = classes, classes[place], place
-        self._take(found, alarm)
+        self._take(found, chosen)
         return self
 
     def criticality(self, X: Any) -> NDArray[np.float32]:
@@ -261,10 +267,10 @@ class RankRegClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return load_classifier(cls, Path(folder))
 
-    def _take(self, found: Fit, alarm: Alarm) -> None:
+    def _take(self, found: Fit, chosen: ChosenThreshold) -> None:
         """What `fit` or `load` came to."""
-        self._fit, self._alarm = found, alarm
-        self.threshold_, self.certificate_ = alarm.threshold, alarm.point
+        self._fit, self._chosen = found, chosen
+        self.threshold_, self.certificate_ = chosen.value, chosen.point
         self.network_, self.config_ = found.network, found.config
         self.history_, self.n_iter_, self.best_epoch_ = found.history, len(found.history), found.best_epoch
 

@@ -23,7 +23,7 @@ from rankreg.datasets.preprocessing import FARTHEST, NumericColumn, TablePreproc
 from rankreg.datasets.splits import Samples, Splits, image_preprocessing
 from rankreg.estimators.certified_threshold import Places, Units, check_enough, check_share, hold_out
 from rankreg.metrics import threshold_at_tpr
-from rankreg.operating import OperatingPoint, certify
+from rankreg.operating import ChosenThreshold
 from rankreg.operating.certification import lowered
 from rankreg.operating.guarantees import check_confidence, check_target
 from rankreg.operating.units import unit_codes
@@ -203,7 +203,8 @@ def plain(value: Any) -> Any:
 class Fit:
     """A network and what it was fitted with.
 
-    recall: that of the validation positives at a score of 0; parts: samples and positives of each part.
+    recall: that of the validation positives at a score of 0, within (0, 1). parts: how many samples and positives
+    each part has.
     """
 
     network: nn.Module
@@ -266,7 +267,7 @@ def fit_network(
         inputs=inputs,
         history=trained.history,
         best_epoch=trained.best_epoch,
-        recall=float(np.mean(checked.values[checked.labels == 1] >= 0)),
+        recall=float(np.clip(np.mean(checked.values[checked.labels == 1] >= 0), 1e-6, 1 - 1e-6)),
         parts={name: counted(labels[at]) for name, at in parts.items()},
     )
 
@@ -289,15 +290,6 @@ def _own_network(function: Any, data: NDArray[Any], seed: int) -> nn.Module:
     return network
 
 
-@dataclass(frozen=True)
-class Alarm:
-    """A threshold of the scores, its certificate if it has one, and the samples that it was certified on."""
-
-    threshold: float = 0.0
-    point: OperatingPoint | None = None
-    calibration: dict[str, int] | None = None
-
-
 def parts_of(estimator: Any, labels: Labels, units: Units, random: np.random.RandomState) -> tuple[Places, Places]:
     """The rows that train and the rows that certify; none certify unless a certificate is asked for."""
     kept, held = np.arange(len(labels)), np.arange(0)
@@ -318,14 +310,13 @@ def is_folds(calibration: Any) -> bool:
 
 
 def promise_of(estimator: Any) -> dict[str, Any]:
-    """What `certify` is asked for."""
-    return {"tpr": estimator.tpr, "confidence": estimator.confidence, "per": estimator.per}
+    """What the threshold is asked for."""
+    return {name: plain(getattr(estimator, name)) for name in ("tpr", "confidence", "per")}
 
 
-def certified(estimator: Any, scores: NDArray[np.float32], labels: Labels, units: Units) -> Alarm:
-    """The certified threshold of scores that training has not seen."""
-    point = certify(labels, scores, **promise_of(estimator), units=units)
-    return Alarm(lowered(point.threshold), point, counted(labels))
+def uncertified(estimator: Any, value: float, **known: float) -> ChosenThreshold:
+    """A threshold that promises nothing."""
+    return ChosenThreshold(value, certified=False, positives=0, units=None, **(promise_of(estimator) | known))
 
 
 def cross_validated(
@@ -336,7 +327,7 @@ def cross_validated(
     weights: Floats | None,
     units: Units,
     random: np.random.RandomState,
-) -> Alarm:
+) -> ChosenThreshold:
     """The threshold at which that share of the positives alarms, each scored by a network that has not seen it.
 
     The scores are of other networks than the one that will be used, so nothing is certified.
@@ -354,4 +345,4 @@ def cross_validated(
     for kept, held in folds.split(data, labels, units):
         found = fit_network(estimator, data, labels, kept, weights=weights, units=units, random=random)
         scores[held] = found.scores(data[held])
-    return Alarm(lowered(threshold_at_tpr(labels, scores, estimator.tpr)))
+    return uncertified(estimator, float(np.float32(lowered(threshold_at_tpr(labels, scores, estimator.tpr)))))

@@ -9,9 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from rankreg.bundle import Threshold, load_bundle, save_bundle
 from rankreg.bundle.card import ImageInputs, TableInputs, first_fault, read_inputs, versions_of
-from rankreg.estimators.network_fit import Alarm, Fit, Images, Rows, is_folds, plain, settings_of
-from rankreg.notation import json_value
-from rankreg.operating import OperatingPoint, Per
+from rankreg.estimators.network_fit import Fit, Images, Rows, is_folds, plain, settings_of
+from rankreg.operating import ChosenThreshold, OperatingPoint, Per
 from rankreg.train import TrainConfig
 from rankreg.train.config import renamed
 
@@ -72,7 +71,6 @@ class ClassifierRecord(BaseModel):
 def save_classifier(model: Any, folder: Path) -> Path:
     """Write the bundle; a network of one's own is refused, as only described ones can be built again."""
     found: Fit = model._fit
-    alarm: Alarm = model._alarm
     if found.config.model is None:
         raise ValueError(
             "a network made by one's own function cannot be described in a bundle: use an MLPShape or ResNetShape,"
@@ -86,9 +84,9 @@ def save_classifier(model: Any, folder: Path) -> Path:
         model=found.config.model,
         preprocessing=_preprocessing(model, found, positive),
         classes=(negative, positive),
-        threshold=_threshold(model, found, alarm),
+        threshold=Threshold.of(model._chosen),
         training=found.config.model_dump(mode="json") | {"estimator": _record(model).model_dump(mode="json")},
-        parts=found.parts | ({} if alarm.calibration is None else {"calibration": alarm.calibration}),
+        parts=found.parts,
         metrics={},
         versions=versions_of("rankreg", "scikit-learn", "torch", "numpy", "safetensors"),
     )
@@ -104,8 +102,8 @@ def load_classifier(kind: type[Classifier], folder: Path) -> Classifier:
     try:
         record = ClassifierRecord.model_validate(training.pop("estimator"))
         config = TrainConfig.model_validate(renamed(training))
-        said = card.threshold.certificate
-        point = None if said is None else _POINT.validate_python(said)
+        certificate = card.threshold.certificate
+        point = None if certificate is None else _POINT.validate_python(certificate)
     except ValidationError as error:
         raise ValueError(f"{folder} is damaged: {first_fault(error)}; get the bundle again") from error
     make: Any = kind
@@ -119,9 +117,11 @@ def load_classifier(kind: type[Classifier], folder: Path) -> Classifier:
     )
     model.classes_, model._place = record.labels(), record.place
     model.pos_label_ = model.classes_[record.place]
-    inputs, parts = _inputs(model, read_inputs(card.preprocessing), record.named), dict(card.parts)
-    alarm = Alarm(card.threshold.value, point, parts.pop("calibration", None))
-    model._take(Fit(bundle.model, config, inputs, [], record.best_epoch, card.threshold.tpr, parts), alarm)
+    inputs, said = _inputs(model, read_inputs(card.preprocessing), record.named), card.threshold
+    chosen = ChosenThreshold(
+        said.value, said.certified, said.tpr, said.confidence, said.per, said.positives, said.units, point
+    )
+    model._take(Fit(bundle.model, config, inputs, [], record.best_epoch, said.tpr, dict(card.parts)), chosen)
     model.n_iter_ = record.n_iter
     loaded: Classifier = model
     return loaded
@@ -162,21 +162,6 @@ def _preprocessing(model: Any, found: Fit, positive: str) -> dict[str, Any]:
         target += "_"
     described = found.inputs.described(names)
     return described | {"target": target, "positive": positive, "id_column": None, "header": True}
-
-
-def _threshold(model: Any, found: Fit, alarm: Alarm) -> Threshold:
-    """The threshold; the usual one has no target, so the recall it had on the validation part stands there."""
-    recall = float(np.clip(found.recall, 1e-6, 1 - 1e-6))
-    return Threshold(
-        value=alarm.threshold,
-        tpr=recall if model.tpr is None else float(model.tpr),
-        confidence=float(model.confidence),
-        certified=alarm.point is not None,
-        calibration_positives=0 if alarm.calibration is None else alarm.calibration["positives"],
-        units=None if alarm.point is None else alarm.point.units,
-        per=model.per,
-        certificate=None if alarm.point is None else json_value(alarm.point.to_dict()),
-    )
 
 
 def _inputs(model: Any, said: ImageInputs | TableInputs, named: bool) -> Rows | Images:
