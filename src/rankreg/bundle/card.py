@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from rankreg.datasets.images import MOST_PIXELS, SMALLEST
+from rankreg.datasets.preprocessing import CategoricalColumn, NumericColumn
 from rankreg.labels import LabelRule
 from rankreg.models import MLPShape, ModelShape
 from rankreg.notation import json_value
@@ -45,35 +46,12 @@ class ImageInputs(_Strict):
     rest_negative: bool = False
 
 
-class Numeric(_Strict):
-    """As `datasets.preprocessing.NumericColumn`."""
-
-    name: str
-    median: FiniteFloat
-    mean: FiniteFloat
-    scale: Annotated[FiniteFloat, Field(gt=0)]
-    may_miss: bool
-
-
-class Categorical(_Strict):
-    """As `datasets.preprocessing.CategoricalColumn`."""
-
-    name: str
-    values: list[str]
-    may_miss: bool = True
-
-    @model_validator(mode="after")
-    def _values_differ(self) -> "Categorical":
-        _check_distinct(self.values, f"the values of {self.name!r}")
-        return self
-
-
 class TableInputs(_Strict):
     """Rows of a table: the columns that are features, and those that are not."""
 
     kind: Literal["table"]
-    numeric: list[Numeric]
-    categorical: list[Categorical]
+    numeric: list[NumericColumn]
+    categorical: list[CategoricalColumn]
     unused: list[str]
     target: str
     positive: str

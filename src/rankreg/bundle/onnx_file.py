@@ -9,10 +9,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg.bundle.card import BundleCard, Categorical, ImageInputs, Numeric, TableInputs, read_inputs
+from rankreg.bundle.card import BundleCard, ImageInputs, TableInputs, read_inputs
 from rankreg.bundle.onnx_graph import Graph, add_network, onnx_package
 from rankreg.bundle.storage import Bundle
-from rankreg.datasets.preprocessing import FARTHEST, LARGEST, NO_SPREAD, TablePreprocessor
+from rankreg.datasets.preprocessing import (
+    FARTHEST,
+    LARGEST,
+    NO_SPREAD,
+    CategoricalColumn,
+    NumericColumn,
+    TablePreprocessor,
+)
 from rankreg.notation import json_value
 from rankreg.safe_files import write_whole
 from rankreg.train import score
@@ -237,7 +244,7 @@ def _gaps(graph: Graph, texts: str, inputs: TableInputs) -> str:
     )
 
 
-def _numbers(graph: Graph, columns: list[Numeric], values: str) -> tuple[str, str]:
+def _numbers(graph: Graph, columns: list[NumericColumn], values: str) -> tuple[str, str]:
     """The numbers as `TablePreprocessor.transform` has them, and the cells that `problems` names there.
 
     (x − mean) / scale is in float64, as a float32 mean could swallow the value.
@@ -269,7 +276,7 @@ def _beyond(graph: Graph, values: str, bound: float) -> str:
     return graph.add("Greater", graph.add("Abs", values), graph.array(np.array(bound)))
 
 
-def _one_hot(graph: Graph, column: Categorical, texts: str) -> str:
+def _one_hot(graph: Graph, column: CategoricalColumn, texts: str) -> str:
     """One column per known value and one for everything else."""
     other = len(column.values)
     if not other:
@@ -280,7 +287,7 @@ def _one_hot(graph: Graph, column: Categorical, texts: str) -> str:
         "LabelEncoder",
         texts,
         domain="ai.onnx.ml",
-        keys_strings=column.values,
+        keys_strings=list(column.values),
         values_int64s=list(range(other)),
         default_int64=other,
     )

@@ -1,13 +1,14 @@
 """Table columns to numbers: fitted on training rows only, saved as JSON, applied to chunks of any size."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from rankreg.table_files import row_words
 
@@ -22,27 +23,37 @@ LARGEST = float(np.finfo(np.float32).max)  # a number beyond is a fault of the f
 NO_SPREAD = float(np.finfo(np.float64).max)  # scale of a column that is constant in training: it becomes 0
 FEW = 0.05  # of a column's cells: so few texts among numbers are faults, more are categories
 SHOWN = 3  # problems of one row
+DEVIATIONS = "standard deviations from the training mean"
+EMPTY = "is empty, which it never was in training"
 TRUTHS = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 
 
-@dataclass(frozen=True)
-class NumericColumn:
+class NumericColumn(BaseModel):
     """(x − mean) / scale within ±`FARTHEST`, the median where x is missing, and a second column that says so."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
     name: str
-    median: float
-    mean: float
-    scale: float
+    median: FiniteFloat
+    mean: FiniteFloat
+    scale: Annotated[FiniteFloat, Field(gt=0)]
     may_miss: bool
 
 
-@dataclass(frozen=True)
-class CategoricalColumn:
+class CategoricalColumn(BaseModel):
     """One column per common value, and one for everything else, a missing value included."""
 
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
     name: str
-    values: tuple[str, ...]
+    values: Annotated[tuple[str, ...], Field(strict=False)]  # JSON has lists only
     may_miss: bool = True
+
+    @model_validator(mode="after")
+    def _values_differ(self) -> "CategoricalColumn":
+        if len(set(self.values)) < len(self.values):
+            raise ValueError(f"the values of {self.name!r} must differ")
+        return self
 
 
 @dataclass(frozen=True)
@@ -104,33 +115,29 @@ class TablePreprocessor:
         standard deviations from the training mean), and gaps in columns that had none in training.
         """
         check_columns(rows, self.columns)
-        found: dict[int, list[str]] = {}
+        found: list[list[str]] = [[] for _ in range(len(rows))]
 
         def note(where: NDArray[np.bool_], column: "pd.Series[Any]", what: str) -> None:
             for row in np.flatnonzero(where).tolist():
-                problem = (
-                    f"holds {_cell(column, row)}, {what}" if what else "is empty, which it never was in training"
-                )
-                found.setdefault(row, []).append(f"column {column.name!r} {problem}")
+                found[row].append(f"column {column.name!r} {what.format(cell=_cell(column, row))}")
 
         for number in self.numeric:
             column = rows[number.name]
             values, unreadable = _parsed(column)
             large = np.abs(values) > LARGEST
             far = is_far(values, number.mean, number.scale)
-            note(unreadable, column, "not a number")
-            note(large, column, "not a finite number of ordinary size")
-            note(far & ~large, column, f"more than {FARTHEST:,.0f} standard deviations from the training mean")
+            note(unreadable, column, "holds {cell}, not a number")
+            note(large, column, "holds {cell}, not a finite number of ordinary size")
+            note(far & ~large, column, f"holds {{cell}}, more than {FARTHEST:,.0f} {DEVIATIONS}")
             if not number.may_miss:
-                note(np.isnan(values) & ~unreadable, column, "")
+                note(np.isnan(values) & ~unreadable, column, EMPTY)
         for category in self.categorical:
             if not category.may_miss:
-                note(rows[category.name].isna().to_numpy(), rows[category.name], "")
-        texts = [""] * len(rows)
-        for row, problems in found.items():
-            more = f"; {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-            texts[row] = "; ".join(problems[:SHOWN]) + more
-        return texts
+                note(rows[category.name].isna().to_numpy(), rows[category.name], EMPTY)
+        return [
+            "; ".join([*problems[:SHOWN], *([f"{len(problems) - SHOWN} more"] if len(problems) > SHOWN else [])])
+            for problems in found
+        ]
 
     def transform(self, rows: pd.DataFrame) -> NDArray[np.float32]:
         """The rows as a matrix (N, F), all of it finite; columns that were not seen in training are ignored."""
@@ -156,8 +163,8 @@ class TablePreprocessor:
         """As JSON values."""
         return {
             "kind": "table",
-            "numeric": [asdict(column) for column in self.numeric],
-            "categorical": [asdict(column) | {"values": list(column.values)} for column in self.categorical],
+            "numeric": [column.model_dump(mode="json") for column in self.numeric],
+            "categorical": [column.model_dump(mode="json") for column in self.categorical],
             "unused": list(self.unused),
         }
 
@@ -165,22 +172,13 @@ class TablePreprocessor:
     def from_dict(cls, state: Mapping[str, Any]) -> "TablePreprocessor":
         """What `to_dict` gave."""
         try:
-            numeric = tuple(NumericColumn(**column) for column in state["numeric"])
-            categorical = tuple(
-                CategoricalColumn(c["name"], tuple(c["values"]), c.get("may_miss", True))
-                for c in state["categorical"]
-            )
-            good = state["kind"] == "table" and all(_is_sound(column) for column in numeric)
-        except (KeyError, TypeError) as error:
+            if state["kind"] != "table":
+                raise ValueError(f"its kind is {state['kind']!r}")
+            numeric = tuple(NumericColumn.model_validate(column) for column in state["numeric"])
+            categorical = tuple(CategoricalColumn.model_validate(column) for column in state["categorical"])
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a saved table preprocessor, or damaged: {error}") from error
-        if not good or not all(isinstance(value, str) for column in categorical for value in column.values):
-            raise ValueError("not a saved table preprocessor, or damaged: a value is not of its kind")
         return cls(numeric, categorical, tuple(state.get("unused", ())))
-
-
-def _is_sound(column: NumericColumn) -> bool:
-    numbers = (column.median, column.mean, column.scale)
-    return all(isinstance(x, int | float) and np.isfinite(x) for x in numbers) and column.scale > 0
 
 
 def check_columns(rows: pd.DataFrame, wanted: Collection[str]) -> None:
@@ -240,7 +238,13 @@ def _fit_numeric(name: str, values: NDArray[np.float64]) -> NumericColumn:
     missing = np.isnan(values)
     median = float(np.median(values[~missing]))
     filled = np.where(missing, median, values)
-    return NumericColumn(name, median, float(filled.mean()), float(spread(filled)), bool(missing.any()))
+    return NumericColumn(
+        name=name,
+        median=median,
+        mean=float(filled.mean()),
+        scale=float(spread(filled)),
+        may_miss=bool(missing.any()),
+    )
 
 
 def _fit_categorical(name: str, values: NDArray[np.object_], most: int) -> CategoricalColumn:
@@ -249,7 +253,7 @@ def _fit_categorical(name: str, values: NDArray[np.object_], most: int) -> Categ
     common = counts[counts >= FEWEST_OF_A_CATEGORY]
     ordered = sorted(common.items(), key=lambda item: (-item[1], str(item[0])))
     known = tuple(sorted(str(value) for value, _ in ordered[:most]))
-    return CategoricalColumn(name, known, bool(column.isna().any()))
+    return CategoricalColumn(name=name, values=known, may_miss=bool(column.isna().any()))
 
 
 def _parsed(column: "pd.Series[Any]") -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

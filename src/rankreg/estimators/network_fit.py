@@ -74,7 +74,11 @@ class Rows:
     def described(self, names: list[str]) -> dict[str, Any]:
         """As the preprocessing of a bundle, which applies it to tables."""
         numbers = zip(names, self.median.tolist(), self.mean.tolist(), self.scale.tolist(), strict=True)
-        return TablePreprocessor(tuple(NumericColumn(*each, may_miss=False) for each in numbers), ()).to_dict()
+        columns = [
+            NumericColumn(name=name, median=median, mean=mean, scale=scale, may_miss=False)
+            for name, median, mean, scale in numbers
+        ]
+        return TablePreprocessor(tuple(columns), ()).to_dict()
 
 
 @dataclass(frozen=True)
