@@ -7,16 +7,41 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
+__all__ = ["AUGMENTATIONS", "crop_and_flip", "turn_and_tint", "unchanged"]
+
 Augmentation = Callable[[Tensor, Generator], Tensor]
 
 
 def unchanged(inputs: Tensor, generator: Generator) -> Tensor:
-    """The inputs as they are."""
+    """The inputs as they are.
+
+    Args:
+        inputs: images or rows.
+        generator: not used.
+
+    Returns:
+        The same tensor.
+
+    >>> unchanged(torch.zeros(2, 3), Generator()).shape
+    torch.Size([2, 3])
+    """
     return inputs
 
 
 def crop_and_flip(images: Tensor, generator: Generator, *, pad: int = 4) -> Tensor:
-    """Pad with black, cut the old size out at random, mirror every second image: the CIFAR augmentation."""
+    """The CIFAR augmentation: pad with black, cut the old size out at random, mirror with probability 1/2.
+
+    Args:
+        images: uint8 (N, C, H, W).
+        generator: the source of random numbers.
+        pad: pixels on each side. Default 4.
+
+    Returns:
+        Images of the same shape.
+
+    >>> crop_and_flip(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), Generator()).shape
+    torch.Size([2, 3, 8, 8])
+    """
     _check_images(images)
     count, _, height, width = images.shape
     down, right = _integers(2 * pad + 1, (2, count), images, generator)
@@ -32,10 +57,20 @@ def crop_and_flip(images: Tensor, generator: Generator, *, pad: int = 4) -> Tens
 
 
 def turn_and_tint(images: Tensor, generator: Generator, *, jitter: float = 0.2) -> Tensor:
-    """Rotate by any angle, mirror every second image, vary brightness, contrast and saturation: dermoscopy.
+    """For dermoscopy: rotate by any angle, mirror with probability 1/2, vary brightness, contrast, saturation.
 
-    A lesion has no upright position, so that all angles are alike; what falls outside is mirrored in. The three
-    factors are drawn from 1 ± jitter.
+    A lesion has no upright position, so all angles are alike. Pixels from outside are mirrored in.
+
+    Args:
+        images: uint8 (N, C, H, W).
+        generator: the source of random numbers.
+        jitter: the three factors are drawn from 1 ± jitter. Default 0.2.
+
+    Returns:
+        Images of the same shape.
+
+    >>> turn_and_tint(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), Generator()).shape
+    torch.Size([2, 3, 8, 8])
     """
     _check_images(images)
     turned = functional.grid_sample(

@@ -15,6 +15,8 @@ from torch.nn import functional
 from rankreg._checks import at_least_float32
 from rankreg._names import look_up
 
+__all__ = ["MLPShape", "Pixels", "ResNetShape", "build_model"]
+
 HeadName = Literal["score", "pair", "cosine"]
 PixelsName = Literal["cifar", "imagenet"]
 
@@ -39,8 +41,16 @@ class _Shape(BaseModel):
 class ResNetShape(_Shape):
     """A residual network for uint8 images: 64-128-256-512 channels times `width`.
 
-    stem: "cifar" is one 3×3 convolution, "imagenet" a 7×7 one of stride 2 and a max-pool. pixels: the means and
-    deviations that pixels are normalised by.
+    Args:
+        head: "score", "pair" or "cosine". Default None: what the loss needs.
+        classes: at least 2. Default None: taken from the data.
+        name: "resnet10" or "resnet18".
+        width: factor of the channels, at most 6. Default 1.
+        stem: "cifar" is one 3×3 convolution; "imagenet" is a 7×7 one of stride 2 and a max-pool.
+        pixels: whose means and deviations normalise pixels: "cifar" or "imagenet".
+
+    >>> ResNetShape(width=0.25).name
+    'resnet10'
     """
 
     name: Literal["resnet10", "resnet18"] = "resnet10"
@@ -57,7 +67,19 @@ class ResNetShape(_Shape):
 
 
 class MLPShape(_Shape):
-    """A multi-layer perceptron for rows of numbers, with layer normalisation: no statistics of the batch."""
+    """A multi-layer perceptron for rows of numbers, with layer normalisation: no statistics of the batch.
+
+    Args:
+        head: "score", "pair" or "cosine". Default None: what the loss needs.
+        classes: at least 2. Default None: taken from the data.
+        name: "mlp".
+        hidden: the width of each hidden layer. Default (64, 64).
+        dropout: the share of values that is dropped in training, in [0, 1). Default 0.
+        features: the number of columns. Default None: taken from the data.
+
+    >>> MLPShape(hidden=(16,)).dropout
+    0.0
+    """
 
     name: Literal["mlp"] = "mlp"
     hidden: tuple[PositiveInt, ...] = (64, 64)
@@ -78,16 +100,35 @@ ModelShape = Annotated[ResNetShape | MLPShape, Field(discriminator="name")]
 
 
 def build_model(shape: ResNetShape | MLPShape) -> nn.Module:
-    """The network of that description, which must be complete; weights come from torch's global generator."""
+    """Make the network of a description. Its weights come from torch's global generator.
+
+    Args:
+        shape: complete: with the number of classes and, for an MLP, of features.
+
+    Returns:
+        A network that returns (N,) scores for two classes and (N, K) logits for more.
+
+    Raises:
+        ValueError: the description is not complete.
+
+    >>> build_model(MLPShape(features=3, classes=2))(torch.zeros(5, 3)).shape
+    torch.Size([5])
+    """
     if shape.classes is None or (isinstance(shape, MLPShape) and shape.features is None):
         raise ValueError(f"{shape!r} is not complete: say how many classes, and for an MLP how many features")
     return look_up(MODELS, shape.name, "model")(shape)
 
 
 class Pixels(nn.Module):
-    """From uint8 images (N, 3, H, W) to normalised floats, channels last: the first layer of an image network.
+    """The first layer of an image network: uint8 images (N, 3, H, W) become normalised floats, channels last.
 
-    x → (x / 255 − mean) / deviation, the statistics of `NORMALISATIONS[name]`, kept with the weights.
+        x → (x / 255 − mean) / deviation
+
+    Args:
+        name: whose statistics: "cifar" or "imagenet". They are kept with the weights.
+
+    >>> Pixels()(torch.zeros(2, 3, 8, 8, dtype=torch.uint8)).shape
+    torch.Size([2, 3, 8, 8])
     """
 
     mean: Tensor
@@ -100,6 +141,11 @@ class Pixels(nn.Module):
         self.register_buffer("deviation", 255 * torch.tensor(deviation).view(1, -1, 1, 1))
 
     def forward(self, images: Tensor) -> Tensor:
+        """Normalise.
+
+        Args:
+            images: (N, 3, H, W), pixels 0 … 255.
+        """
         if images.ndim != 4 or images.shape[1] != self.mean.shape[1]:
             raise ValueError(f"expected images (N, 3, H, W) with pixels 0 … 255, got shape {tuple(images.shape)}")
         pixels = images.to(self.mean.dtype, memory_format=torch.channels_last)

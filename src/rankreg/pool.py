@@ -130,6 +130,8 @@ def keep_freed_memory() -> None:
 
     Small networks train a sixth faster: glibc maps every block above 128 kB anew, and the system clears its pages.
     On other systems nothing happens. The process keeps its largest footprint, so only workers should call this.
+
+    >>> keep_freed_memory()
     """
     trim_threshold, mmap_threshold = -1, -3  # of malloc.h
     if sys.platform == "linux":

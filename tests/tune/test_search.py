@@ -1,7 +1,12 @@
 """A search on small real data: what it looks at, what it remembers, what it gives up, where it goes on."""
 
+import os
+import signal
+import sys
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Barrier
@@ -308,3 +313,30 @@ def test_a_fault_in_a_process_is_said_here(tmp_path: Path) -> None:
     bad = replace(good, data=NamedData("melanoma", data_dir=tmp_path / "nowhere"))
     with pytest.raises(FileNotFoundError, match="Melanoma is not in"):
         search(bad, parts=parts, workers=2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
+def test_a_search_goes_on_when_a_worker_is_killed(tmp_path: Path) -> None:
+    plan = Space(BASE.model_copy(update={"epochs": 8}), total=8)
+    job = request(tmp_path, plan)
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        deadline = time.monotonic() + 240
+        while not killed and time.monotonic() < deadline:
+            time.sleep(0.1)
+            with suppress(Exception):  # the study is being made
+                if any(trial.state is TrialState.COMPLETE for trial in job.open().get_trials(deepcopy=False)):
+                    crew = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+                    at_work = [pid for pid in crew if b"LokyProcess" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+                    os.kill(int(at_work[0]), signal.SIGKILL)
+                    killed.append(int(at_work[0]))
+
+    with ThreadPoolExecutor(1) as killer:
+        killer.submit(kill_one)
+        trials = search(job, workers=2)
+    assert killed
+    assert len(trials) >= 8
+    fixed = sorted(trial.user_attrs["fixed"] for trial in trials if "fixed" in trial.user_attrs)
+    assert fixed == sorted([*(f"{method} by default" for method in METHODS), "none, balanced"])

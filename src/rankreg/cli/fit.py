@@ -1,7 +1,6 @@
 """`rankreg fit`, `evaluate`, `predict` and `export`: data in, a model and its scores out."""
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,6 @@ Confidence = Annotated[float, typer.Option(help="How sure the guarantee or the i
 TRAINING = "Training"
 CONFIG_HELP = "TOML file with any setting of the training, e.g. batch_size = 32; more keys in the README."
 PER_HELP = "Whose recall is promised: that of rows, or of units (groups, copies) with at least one alarm."
-WAIT = 10.0  # seconds for torchrun to end this process after rank 0 has failed
 
 
 def register(app: typer.Typer) -> None:
@@ -105,13 +103,15 @@ def _is_first() -> bool:
 
 @contextmanager
 def _one_voice() -> Iterator[None]:
-    """Errors common to all ranks are printed by rank 0 only; a rank still alive after 10 s prints its own."""
+    """Under torchrun, an error is printed by the first process of each machine; the others name themselves."""
     try:
         yield
-    except (ValueError, OSError):
-        if not _is_first():
-            time.sleep(WAIT)
-        raise
+    except (ValueError, OSError) as error:
+        if os.environ.get("LOCAL_RANK", "0") == "0" or os.environ.get("RANKREG_TRACEBACK"):
+            raise
+        rank = os.environ.get("RANK", "?")
+        say(f"rankreg: process {rank} stopped, too; RANKREG_TRACEBACK=1 shows why", err=True)
+        raise typer.Exit(2) from error
 
 
 def evaluate(

@@ -102,6 +102,10 @@ def rank_trials(trials: Iterable[FrozenTrial], plan: Space) -> SearchResult:
 
     Raises:
         ValueError: no trial came to its end.
+
+    >>> rank_trials([], Space(TrainConfig()))
+    Traceback (most recent call last):
+    ValueError: no trial of 0 came to its end; run more --trials
     """
     trials = list(trials)
     complete = [trial for trial in trials if trial.state is TrialState.COMPLETE]
@@ -129,6 +133,13 @@ def write_results(out: Path, result: SearchResult, *, tpr: float) -> None:
         out: the folder.
         result: from `rank_trials`.
         tpr: the true positive rate of the search.
+
+    >>> from rankreg.tune import NamedData, search
+    >>> plan = Space(TrainConfig(epochs=1), methods=("none",), total=1)
+    >>> trials = search(NamedData("digits"), plan, Path("search"))
+    >>> write_results(Path("search"), rank_trials(trials, plan), tpr=0.95)
+    >>> sorted(file.name for file in Path("search").glob("*.toml"))
+    ['baseline.toml', 'best.toml']
     """
     write_whole(out / "trials.csv", _table(result).encode())
     for name, one in (("baseline", result.baseline), ("best", result.best)):

@@ -146,7 +146,10 @@ class Space:
         Args:
             trials: all trials so far.
         """
-        return self.total - sum(trial.state in DONE for trial in trials)
+        done = [trial for trial in trials if trial.state in DONE]
+        defaults = {trial.user_attrs["fixed"] for trial in done if "fixed" in trial.user_attrs}
+        first = min(self.total, len(self.wanted(trials)))  # a baseline whose process died is run again
+        return max(self.total - len(done), first - len(defaults))
 
     def may_win(self, method: str) -> bool:
         """Whether a trial of that method can be the result.
