@@ -162,10 +162,12 @@ def test_bench_hints_name_commands_that_are_understood(run: Run, tmp_path: Path)
         assert all(plans_of(name, preset, only=only) for name in names)
 
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+HOME = Path(__file__).parents[2]
+README = (HOME / "README.md").read_text()
+GUIDE = (HOME / "docs/guide/operating-point.md").read_text()
 
 
-def test_the_operating_point_commands_of_the_readme_can_be_typed(run: Run, tmp_path: Path) -> None:
+def test_the_operating_point_commands_of_guide_and_readme_can_be_typed(run: Run, tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     labels = np.repeat([1, 0], [300, 1500])
     for name in ("scores", "old", "new", "newer"):
@@ -175,7 +177,7 @@ def test_the_operating_point_commands_of_the_readme_can_be_typed(run: Run, tmp_p
     frame[frame.y == 1].to_csv(tmp_path / "confirmed.csv", index=False)
     chapter = README.split("## The operating point")[1].split("##")[0]
     typed = []
-    for words in commands(chapter):
+    for words in commands(GUIDE, chapter):
         goes_to = words[words.index(">") + 1] if ">" in words else None
         status, out, error = run(*(words[: words.index(">")] if goes_to else words))
         assert status == 0, (words, error)

@@ -40,7 +40,7 @@ from rankreg.estimators import RankRegClassifier
 from rankreg.labels import LabelRule
 from rankreg.models import build_model
 from rankreg.operating import certify
-from rankreg.report.sample_files import images_in, rows_of
+from rankreg.report.scored_model import images_in, rows_of
 from rankreg.score_files import column_names, saved_point
 from rankreg.scores import Scores
 from rankreg.train import TrainConfig

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from rankreg.operating import Per, certify
-from rankreg.report.sample_files import images_in
+from rankreg.report.scored_model import images_in
 from tests.conftest import Run
 
 COLUMNS = ("--label", "truth", "--out", "report.html")

@@ -1,4 +1,4 @@
-"""A model on the page: its labels and scores, and how to show single samples."""
+"""A model on the page: its labels and scores, and the rows and pictures of single samples."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -8,20 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg.metrics import Floats
 from rankreg.operating import Finding, findings, paired
 from rankreg.operating.units import Sample
-from rankreg.report.sample_files import images_in, rows_of
+from rankreg.safe_files import NoRangeError, read_rgb
 from rankreg.score_files import ScoreColumns, check_columns, column_names, read_scores
 from rankreg.scores import Scores
+from rankreg.table_files import is_parquet, parquet_columns, readable_csv
 
 if TYPE_CHECKING:
     from PIL import Image
 
 MOST_MODELS = 6  # as many colours as can be told apart
 SHOWN = 6  # columns beside the hardest samples, if none are named
+CHUNK = 100_000  # rows read at once
+ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".JPG", ".JPEG", ".PNG")
 
 Details = Callable[[Sequence[int]], Mapping[str, Sequence[object]]]
 Images = Callable[[int], "Image.Image | None"]
@@ -205,3 +209,61 @@ def paired_scores(first: Model, other: Model) -> tuple[NDArray[np.int64], Floats
             f"{names} do not list the same samples in the same order: their labels differ; give sample ids (--id)"
         )
     return first.labels, first.scores, other.scores
+
+
+def rows_of(
+    path: Path, places: Sequence[int], columns: Sequence[str], delimiter: str = ","
+) -> dict[str, list[str]]:
+    """The cells of some rows, as text, in the order asked for."""
+    names = list(dict.fromkeys(columns))
+    if not names:
+        return {}
+    if is_parquet(path):
+        table = parquet_columns(path, names).iloc[list(places)].astype(str)
+        return {name: table[name].tolist() for name in names}
+    wanted, parts = pd.Index(sorted(set(places))), []
+    chunks: dict[str, Any] = {"dtype": str, "keep_default_na": False, "chunksize": CHUNK, "low_memory": False}
+    with readable_csv(path), pd.read_csv(path, sep=delimiter, usecols=names, **chunks) as reader:
+        for chunk in reader:
+            parts.append(chunk.loc[chunk.index.intersection(wanted)])
+            if chunk.index[-1] >= wanted[-1]:
+                break
+    found = pd.concat(parts).loc[list(places)]
+    return {name: found[name].tolist() for name in names}
+
+
+def images_in(folder: Path, name_of: Callable[[int], str]) -> Images:
+    """Pictures by name, with or without an ending; None for a picture that is missing or damaged.
+
+    A name that leads out of the folder, by itself or through a link, is a ValueError: a report is passed on and
+    must not contain files from elsewhere.
+    """
+    home = folder.resolve()
+
+    def image(place: int) -> "Image.Image | None":
+        name = name_of(place)
+        for ending in ENDINGS:
+            try:
+                path = (folder / (name + ending)).resolve()
+                there = path.is_file()
+            except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links in a circle
+                return None
+            if not path.is_relative_to(home):
+                raise ValueError(
+                    f"the image {name!r} lies outside of {folder}: name images in that folder, or another folder"
+                    " with --images"
+                )
+            if there:
+                return _opened(path)
+        return None
+
+    return image
+
+
+def _opened(path: Path) -> "Image.Image | None":
+    try:
+        return read_rgb(path, 320)
+    except NoRangeError as error:
+        raise ValueError(f"{path} has {error}") from error
+    except (ValueError, OSError):
+        return None
