@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from rankreg.bundle.card import Threshold
 from rankreg.metrics import Bools, check_binary
+from rankreg.notation import share
 from rankreg.operating import (
     Finding,
     Interval,
@@ -175,17 +176,17 @@ def evaluation_lines(found: Evaluation) -> Lines:
     sure = percent(found.fpr.confidence)
     lines = [
         ("Samples", f"{found.positives:,} positives, {found.negatives:,} negatives; in brackets {sure} intervals"),
-        ("Caught", f"{share(found.recall)} of the positives score ≥ {found.threshold:.6g}"),
+        ("Caught", f"{bounded(found.recall)} of the positives score ≥ {found.threshold:.6g}"),
         *_caught_units(found),
-        ("False alarms", f"{share(found.fpr)} of the negatives"),
+        ("False alarms", f"{bounded(found.fpr)} of the negatives"),
         ("Alarms", f"{per_thousand(found.alarms)} per 1,000 samples with as many positives among them"),
     ]
     if found.precision is not None:
-        lines.append(("Real alarms", f"{share(found.precision)} of the alarms"))
-    rates = "; ".join(f"{share(interval)} at {tpr} %" for tpr, interval in found.fpr_at_tpr.items())
+        lines.append(("Real alarms", f"{bounded(found.precision)} of the alarms"))
+    rates = "; ".join(f"{bounded(interval)} at {tpr} %" for tpr, interval in found.fpr_at_tpr.items())
     return [
         *lines,
-        ("AUC", share(found.auc)),
+        ("AUC", bounded(found.auc)),
         ("FPR at a TPR", f"{rates}; at thresholds taken from these samples, not the model's"),
     ]
 
@@ -193,13 +194,13 @@ def evaluation_lines(found: Evaluation) -> Lines:
 def _caught_units(found: Evaluation) -> Lines:
     if found.recall_of_units is None:
         return []
-    return [("Caught units", f"{share(found.recall_of_units)} of the {found.units:,} units with positives")]
+    return [("Caught units", f"{bounded(found.recall_of_units)} of the {found.units:,} units with positives")]
 
 
-def share(interval: Interval) -> str:
-    """A share in percent with its interval; bounds are rounded outwards."""
-    low, high = math.floor(1000 * interval.low + 1e-9) / 10, math.ceil(1000 * interval.high - 1e-9) / 10
-    return f"{100 * interval.estimate:.1f} % ({low:.1f} to {high:.1f})"
+def bounded(interval: Interval) -> str:
+    """A share with its interval; bounds are rounded outwards."""
+    low, high = share(interval.low, up=False), share(interval.high, up=True)
+    return f"{share(interval.estimate)} ({low} to {high})"
 
 
 def per_thousand(interval: Interval) -> str:

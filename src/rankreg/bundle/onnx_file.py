@@ -94,7 +94,7 @@ def export_onnx(bundle: Bundle, out: Path | str, *, force: bool = False) -> Expo
     >>> export_onnx(load_bundle("model"), "model.onnx").inputs["numbers"]
     ['size']
     """
-    target = check_target(Path(out), force=force)
+    target = check_onnx_path(Path(out), force=force)
     size = sum(value.numel() * value.element_size() for value in bundle.model.state_dict().values())
     if size > MOST_BYTES:
         raise ValueError(f"{size / 1e9:.1f} GB of weights do not fit into one ONNX file, which holds 2.1 GB")
@@ -109,7 +109,7 @@ def export_onnx(bundle: Bundle, out: Path | str, *, force: bool = False) -> Expo
     return Exported(target, description(inputs), len(next(iter(samples.values()))), difference)
 
 
-def check_target(out: Path, *, force: bool) -> Path:
+def check_onnx_path(out: Path, *, force: bool) -> Path:
     """A file that may be written, said before anything is computed."""
     if out.suffix != ".onnx":
         raise ValueError(f"{out} is no name for an ONNX file: let it end in .onnx")

@@ -71,17 +71,9 @@ def fit(
     with _one_voice():
         check_request(out, tpr=tpr, confidence=confidence)
         source = Source(data, calibration=calibration, groups=groups, size=size, **vars(columns))
-        chosen = settings(
-            "image" if source.is_images else "table",
-            tpr,
-            size=source.side,
-            file=config,
-            loss=loss,
-            method=method,
-            model=model,
-            epochs=epochs,
-            seed=seed,
-        )
+        kind = "image" if source.is_images else "table"
+        options = {"loss": loss, "method": method, "model": model, "epochs": epochs, "seed": seed}
+        chosen = settings(kind, tpr, size=source.side, file=config, **options)
         splits = load_source(replace(source, seed=chosen.seed), out / "decoded")
         if not source.is_images:
             torch.set_num_threads(1)  # threads cost a table's small network more than they give
@@ -127,11 +119,10 @@ def evaluate(
 
     Labels are read as in the fit: --negative adds values. Exit status 1: some samples could not be scored.
     """
-    import json
-
     from rankreg.bundle import evaluate as run_evaluate
     from rankreg.bundle import load_bundle
     from rankreg.bundle.evaluation import evaluation_lines, promise_lines, write_scores
+    from rankreg.notation import json_text
     from rankreg.report.text import finding_lines
 
     model = load_bundle(bundle)
@@ -142,7 +133,7 @@ def evaluate(
         write_scores(out, found.scores)
     if as_json:
         record = found.evaluation.to_dict() | {"unreadable": list(found.unreadable)}
-        say(json.dumps(record, indent=2))
+        say(json_text(record))
     else:
         show_lines(
             [
@@ -199,9 +190,9 @@ def export(
     Needs onnx and onnxruntime, the package's extra `onnx`.
     """
     from rankreg.bundle import export_onnx, load_bundle
-    from rankreg.bundle.onnx_file import check_target
+    from rankreg.bundle.onnx_file import check_onnx_path
 
-    check_target(out, force=force)
+    check_onnx_path(out, force=force)
     model = load_bundle(bundle)
     made = export_onnx(model, out, force=force)
     threshold, size = model.card.threshold, made.out.stat().st_size

@@ -24,11 +24,10 @@ def summary_lines(fitted: Fitted, source: Source) -> Lines:
     if card.preprocessing["kind"] == "image":
         decoded = " decoded/ the images as the network sees them (may be removed),"
     parts = ", ".join(f"{name} {part['samples']:,} ({part['positives']:,})" for name, part in card.parts.items())
-    false = fitted.test.fpr
     return [
         *finding_lines(fitted.test.findings),
         *promise_lines(threshold),
-        ("Price", f"expect {per_thousand(false)} false alarms per 1,000 negatives; in brackets the interval"),
+        ("Price", f"expect {per_thousand(fitted.test.fpr)} false alarms per 1,000 negatives"),
         *_price(threshold),
         ("Threshold", f"alarm when score ≥ {threshold.value:.6g}"),
         *_advice(fitted, source),
