@@ -120,8 +120,13 @@ def table(
 
     Example: rankreg bench table cifar100-100 --test extended --out table.tex
     """
-    selection = Selection(name, preset or experiment_of(name).preset, records, splits, tuple(only or ()))
-    _show(pages_of(selection, test), style, out)
+    _show(pages_of(_selection(name, preset, records, splits, only), test), style, out)
+
+
+def _selection(
+    name: str, preset: str | None, records: Path, splits: int | None, only: list[str] | None
+) -> Selection:
+    return Selection(name, preset or experiment_of(name).preset, records, splits, tuple(only or ()))
 
 
 @app.command()
@@ -228,7 +233,7 @@ def figure(
     """
     path = out or Path(f"{name}.png")
     figures.check_path(path)
-    chosen = figures.choose(name, records, preset=preset, test=test, splits=splits, only=only or ())
+    chosen = figures.choose(_selection(name, preset, records, splits, only), test)
     figures.write_figure(chosen, path)
     say(f"{path}: {path.stat().st_size / 1000:,.0f} kB, {chosen.splits()}")
 

@@ -20,7 +20,7 @@ from rankreg.metrics import roc
 from rankreg.operating import Interval, mean_of
 from rankreg_bench.arms import ARMS
 from rankreg_bench.estimates import measures_of, published_values
-from rankreg_bench.grids import DATA, experiment_of, noise_of, title_of
+from rankreg_bench.grids import DATA, noise_of, title_of
 from rankreg_bench.pages import write
 from rankreg_bench.records import Grid, Key, RecordFolder, Selection
 
@@ -113,24 +113,12 @@ class FigureSource:
         )
 
 
-def choose(
-    name: str,
-    records: Path,
-    *,
-    preset: str | None = None,
-    test: str | None = None,
-    splits: int | None = None,
-    only: Sequence[str] = (),
-) -> FigureSource:
-    """The recorded runs of an experiment; ValueError without any.
-
-    preset: by default the experiment's. test: by default the first that the experiment is judged on.
-    """
-    selection = Selection(name, preset or experiment_of(name).preset, records, splits, tuple(only))
+def choose(selection: Selection, test: str | None = None) -> FigureSource:
+    """The recorded runs on a test set, default the first that the experiment is judged on; ValueError without any."""
     grid = selection.grids(test)[0]
     if not any(cell.scores for cell in grid.cells.values()):
-        what = f"{name}, preset {selection.preset}"
-        raise ValueError(f"{records} has no such record of {what}: make them with `{selection.command()}`")
+        what = f"{selection.folder} has no such record of {selection.name}, preset {selection.preset}"
+        raise ValueError(f"{what}: make them with `{selection.command()}`")
     return FigureSource(selection, grid)
 
 

@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,24 @@ from sklearn.metrics import roc_curve
 from rankreg.metrics import fpr_at_tpr
 from rankreg.scores import Scores
 from rankreg_bench import figures
-from rankreg_bench.figures import ARM_COLORS, COLORS, choose, figure_of, write_figure
+from rankreg_bench.figures import ARM_COLORS, COLORS, FigureSource, figure_of, write_figure
 from rankreg_bench.grids import DATA, EXPERIMENTS, RunPlan, plan_run, plans_of
-from rankreg_bench.records import Outcome, RecordFolder
+from rankreg_bench.records import Outcome, RecordFolder, Selection
 from tests.bench import handmade
 from tests.conftest import Run
+
+
+def choose(
+    name: str,
+    records: Path,
+    splits: int | None = None,
+    only: Sequence[str] = (),
+    preset: str | None = None,
+    test: str | None = None,
+) -> FigureSource:
+    """The recorded runs of an experiment."""
+    preset = preset or EXPERIMENTS[name].preset
+    return figures.choose(Selection(name, preset, records, splits, tuple(only)), test)
 
 
 def scores_of(plan: RunPlan, *, fresh: bool = False) -> Scores:
@@ -177,9 +191,10 @@ import sys
 from pathlib import Path
 sys.modules["torch"] = None
 from rankreg_bench.figures import choose, write_figure
+from rankreg_bench.records import Selection
 records, out, *endings = sys.argv[1:]
 for ending in endings:
-    write_figure(choose("roc", Path(records), splits=2), Path(out) / f"there{ending}")
+    write_figure(choose(Selection("roc", "compact", Path(records), 2)), Path(out) / f"there{ending}")
 assert "matplotlib.pyplot" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program, curves, tmp_path, *endings], check=True)

@@ -52,5 +52,5 @@ def test_what_stands_in_for_a_data_set_has_its_own_name_and_no_published_values(
     (page, *_) = pages_of(Selection("cifar10-100", "smoke", tmp_path, 2, ("bce",)))
     assert page.title.startswith("digits for CIFAR-10 1:100")
     assert {number.published for number in page.numbers} == {None}
-    figure = figure_of(choose("cifar10-100", tmp_path, preset="smoke", splits=2, only=("bce",)))
+    figure = figure_of(choose(Selection("cifar10-100", "smoke", tmp_path, 2, ("bce",))))
     assert figure.axes[0].get_title().startswith("digits for ")
