@@ -123,9 +123,7 @@ def table(
     _show(pages_of(_selection(name, preset, records, splits, only), test), style, out)
 
 
-def _selection(
-    name: str, preset: str | None, records: Path, splits: int | None, only: list[str] | None
-) -> Selection:
+def _selection(name: str, preset: str | None, records: Path, splits: int | None, only: ONLY) -> Selection:
     return Selection(name, preset or experiment_of(name).preset, records, splits, tuple(only or ()))
 
 

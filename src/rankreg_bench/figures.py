@@ -114,7 +114,7 @@ class FigureSource:
 
 
 def choose(selection: Selection, test: str | None = None) -> FigureSource:
-    """The recorded runs on a test set, default the first that the experiment is judged on; ValueError without any."""
+    """The recorded runs on a test set, default the first one of the experiment; ValueError without a run."""
     grid = selection.grids(test)[0]
     if not any(cell.scores for cell in grid.cells.values()):
         what = f"{selection.folder} has no such record of {selection.name}, preset {selection.preset}"
