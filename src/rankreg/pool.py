@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
@@ -105,8 +106,8 @@ def _results(
 
 
 def _call(task: Task, place: int, function: Callable[[Task], Result], parent: int) -> tuple[int, Result]:
-    """Run one task; a process that is a child of `parent` is a worker."""
-    if os.getppid() == parent:
+    """Run one task; a child of `parent` is a worker, unless it is a Dask worker, which runs tasks in a thread."""
+    if os.getppid() == parent and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all; the parent ends us
         if sys.platform == "linux":  # elsewhere an orphan finishes its task
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
