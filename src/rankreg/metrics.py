@@ -1,7 +1,7 @@
 """False alarms at a true positive rate, exactly, on raw scores. numpy only.
 
-Every function takes (y_true, y_score) in scikit-learn's order, never squashes a score, and raises where the
-number is undefined.
+Every function takes (y_true, y_score) in scikit-learn's order, never squashes a score, and raises
+where the number is undefined.
 """
 
 import math
@@ -16,12 +16,20 @@ from rankreg._names import renamed
 if TYPE_CHECKING:
     from torch import Tensor
 
+__all__ = ["Roc", "auc", "error_at_tpr", "fpr_at_tpr", "positive_score", "roc", "threshold_at_tpr"]
+
 Floats = NDArray[np.floating]
 Bools = NDArray[np.bool_]
 
 
 class Roc(NamedTuple):
-    """One point per distinct score, from (0, 0) on: a sample is called positive when its score ≥ the threshold."""
+    """A ROC curve: one point per distinct score, from (0, 0) on.
+
+    Attributes:
+        fpr: the share of negatives with a score ≥ the threshold.
+        tpr: the share of positives with a score ≥ the threshold.
+        thresholds: the thresholds, from ∞ downwards.
+    """
 
     fpr: NDArray[np.float64]
     tpr: NDArray[np.float64]
@@ -29,7 +37,21 @@ class Roc(NamedTuple):
 
 
 def roc(y_true: ArrayLike, y_score: ArrayLike) -> Roc:
-    """Every point of the ROC curve."""
+    """Every point of the ROC curve.
+
+    Args:
+        y_true: labels, 1 for the critical class, shape (N,).
+        y_score: raw scores, higher = more critical, shape (N,).
+
+    Returns:
+        FPRs, TPRs and thresholds.
+
+    Raises:
+        ValueError: a class is missing, a score is NaN, or the shapes do not fit.
+
+    >>> roc([0, 1, 1], [0.2, 0.1, 0.9]).tpr.tolist()
+    [0.0, 0.5, 0.5, 1.0]
+    """
     positive, scores = check_binary(y_true, y_score)
     order = np.argsort(scores)[::-1]
     ordered = scores[order]
@@ -45,9 +67,22 @@ def roc(y_true: ArrayLike, y_score: ArrayLike) -> Roc:
 
 
 def auc(y_true: ArrayLike, y_score: ArrayLike) -> float:
-    """P(s⁺ > s⁻) + ½ P(s⁺ = s⁻): the area under the ROC curve.
+    """The area under the ROC curve.
 
-    The larger class is sorted, the smaller one looked up in it.
+        P(s⁺ > s⁻) + ½ P(s⁺ = s⁻)
+
+    Args:
+        y_true: labels, 1 for the critical class, shape (N,).
+        y_score: raw scores, higher = more critical, shape (N,).
+
+    Returns:
+        The area, between 0 and 1.
+
+    Raises:
+        ValueError: a class is missing, a score is NaN, or the shapes do not fit.
+
+    >>> auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
     """
     positive, scores = check_binary(y_true, y_score)
     rare, common = sorted((scores[positive], scores[~positive]), key=len)
@@ -69,7 +104,19 @@ def fpr_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float | Sequence[floa
 
         FPR = share of negatives with a score ≥ threshold
 
-    Give one TPR for a number, several for an array in the same order.
+    Args:
+        y_true: labels, 1 for the critical class, shape (N,).
+        y_score: raw scores, higher = more critical, shape (N,).
+        tpr: the true positive rate in (0, 1], or several.
+
+    Returns:
+        The FPR, or an array with one FPR per TPR in the same order.
+
+    Raises:
+        ValueError: a class is missing, a score is NaN, or the shapes do not fit.
+
+    >>> fpr_at_tpr([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], 0.95)
+    0.5
     """
     targets = _tprs(tpr)
     positive, scores = check_binary(y_true, y_score)
@@ -80,7 +127,24 @@ def fpr_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float | Sequence[floa
 
 
 def threshold_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float) -> float:
-    """The highest threshold at which that share of the positives raises an alarm."""
+    """The highest threshold at which that share of the positives raises an alarm.
+
+    It describes this sample and guarantees nothing for others: `rankreg.operating.certify` does.
+
+    Args:
+        y_true: labels, 1 for the critical class, shape (N,).
+        y_score: raw scores, higher = more critical, shape (N,).
+        tpr: the true positive rate in (0, 1].
+
+    Returns:
+        The threshold: the k-th highest positive score, k = ⌈tpr · #positives⌉.
+
+    Raises:
+        ValueError: a class is missing, a score is NaN, or the shapes do not fit.
+
+    >>> threshold_at_tpr([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], 0.5)
+    0.8
+    """
     positive, scores = check_binary(y_true, y_score)
     return float(empirical_thresholds(scores[positive], _tprs(tpr))[0])
 
@@ -131,11 +195,26 @@ def error_at_tpr(
 def error_at_tpr(
     y_true: ArrayLike, logits: ArrayLike, tpr: float | Sequence[float], *, critical: int
 ) -> float | NDArray[np.float64]:
-    """The mean error of the other classes once the wanted share of the critical class is called critical.
+    """The mean error of the other classes once the wanted share of the critical class is found.
 
-    A sample is called critical when that class's probability reaches the threshold, otherwise it gets the likeliest
-    of the other classes. The threshold is that of `fpr_at_tpr`, on the log-odds of the critical class. Each of the
-    other classes present counts alike.
+    A sample is called critical when the probability of that class reaches the threshold. Otherwise it
+    gets the likeliest of the other classes. The threshold is that of `fpr_at_tpr`, on the log-odds of
+    the critical class. Each of the other classes present counts alike.
+
+    Args:
+        y_true: class indices, shape (N,).
+        logits: shape (N, K).
+        tpr: the true positive rate of the critical class in (0, 1], or several.
+        critical: the index of the critical class.
+
+    Returns:
+        The error, or an array with one error per TPR in the same order.
+
+    Raises:
+        ValueError: the critical class or all others are missing, a logit is NaN, or the shapes do not fit.
+
+    >>> error_at_tpr([0, 1, 2], [[2.0, 0, 0], [0, 2.0, 0], [0, 0, 2.0]], 0.95, critical=2)
+    0.0
     """
     targets = _tprs(tpr)
     labels, values = _multiclass(y_true, logits, critical)

@@ -35,7 +35,8 @@ def share(value: float, *, up: bool | None = None) -> str:
 
     Args:
         value: the share.
-        up: True rounds up, for an upper bound. False rounds down, for a lower bound. None rounds to the nearest.
+        up: True rounds up, for an upper bound. False rounds down, for a lower bound. None rounds to
+            the nearest.
 
     Returns:
         The text, e.g. "3.41 %".
@@ -55,7 +56,8 @@ def number(value: float, *, up: bool | None = None) -> str:
 
     Args:
         value: the number.
-        up: True rounds up, for an upper bound. False rounds down, for a lower bound. None rounds to the nearest.
+        up: True rounds up, for an upper bound. False rounds down, for a lower bound. None rounds to
+            the nearest.
 
     Returns:
         The text, e.g. "12.3".
@@ -123,8 +125,8 @@ def p_text(value: float) -> str:
 def json_value(value: Any) -> Any:
     """The same value for JSON, which has no infinities: they become the texts "inf" and "-inf".
 
-    `float("inf")` reads them back, and so does `float` for every other number. Files of earlier versions
-    may have null in their place.
+    `float("inf")` reads them back, and so does `float` for every other number. Files of earlier
+    versions may have null in their place.
 
     Args:
         value: a number, text, list or dictionary, nested to any depth.

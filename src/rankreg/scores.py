@@ -1,6 +1,6 @@
-"""The waist: ids, labels and values of one part of one data set, in memory and on disk."""
+"""Scores: ids, labels and values of one part of one data set, in memory and on disk. Evaluation starts here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,26 @@ from numpy.typing import NDArray
 
 from rankreg.safe_files import read_arrays, whole_file
 
+__all__ = ["Scores", "joined", "mean_scores"]
+
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """One row per sample: values are raw scores (N,), higher = more critical, or logits (N, K).
+    """What a model says about one part of a data set, one row per sample.
 
-    units: a number per sample, the same for samples that are not independent of each other; None: all are.
+    Args:
+        ids: the names or numbers of the samples, shape (N,).
+        labels: the true classes, shape (N,); 1 for the critical class where there are two.
+        values: raw scores, shape (N,), higher = more critical; or logits, shape (N, K).
+        units: one number per sample, the same for samples that are not independent of each other,
+            e.g. those of one patient. None (default): all samples are independent.
+
+    Raises:
+        ValueError: the shapes do not fit together.
+
+    >>> test = Scores(np.array([7, 8]), np.array([0, 1]), np.array([-1.5, 2.0]))
+    >>> len(test)
+    2
     """
 
     ids: NDArray[Any]
@@ -36,7 +50,11 @@ class Scores:
         return len(self.ids)
 
     def save(self, path: Path) -> None:
-        """Write an .npz file: whole, or not at all."""
+        """Write an .npz file: whole, or not at all.
+
+        Args:
+            path: the file to write.
+        """
         arrays: dict[str, Any] = {"ids": self.ids, "labels": self.labels, "values": self.values}
         arrays |= {} if self.units is None else {"units": self.units}
         with whole_file(path) as file:
@@ -44,7 +62,11 @@ class Scores:
 
     @classmethod
     def load(cls, path: Path) -> "Scores":
-        """Read what `save` wrote; nothing in the file is executed."""
+        """Read what `save` wrote. Nothing in the file is executed.
+
+        Args:
+            path: the file to read.
+        """
         found = read_arrays(path)
         kinds = {name: found[name].dtype.kind for name in ("ids", "labels", "values") if name in found}
         if len(kinds) < 3 or kinds["labels"] not in "iu" or kinds["values"] != "f" or kinds["ids"] not in "biufUS":
@@ -55,7 +77,18 @@ class Scores:
 
 
 def joined(parts: Sequence[Scores]) -> Scores:
-    """Several parts of one data set as one; units are kept where all parts have them."""
+    """Join several parts of one data set. Units are kept if all parts have them.
+
+    Args:
+        parts: at least one, all with values of one kind.
+
+    Returns:
+        All samples in the order of the parts.
+
+    >>> part = Scores(np.array([7]), np.array([1]), np.array([2.0]))
+    >>> joined([part, part]).ids.tolist()
+    [7, 7]
+    """
     units = [part.units for part in parts if part.units is not None]
     return Scores(
         np.concatenate([part.ids for part in parts]),
@@ -63,3 +96,44 @@ def joined(parts: Sequence[Scores]) -> Scores:
         np.concatenate([part.values for part in parts]),
         np.concatenate(units) if len(units) == len(parts) else None,
     )
+
+
+def mean_scores(members: Mapping[str, Scores]) -> Scores:
+    """Average the scores of an ensemble, sample by sample: the mean of raw scores or logits.
+
+    Args:
+        members: the scores of each member by its name. All score the same samples in the same
+            order.
+
+    Returns:
+        The mean values, with the ids, labels and units of the first member.
+
+    Raises:
+        ValueError: there is no member, or a member has other samples than the first one.
+
+    >>> a, b = (Scores(np.array([7]), np.array([1]), np.array([value])) for value in (1.0, 2.0))
+    >>> mean_scores({"a": a, "b": b}).values.tolist()
+    [1.5]
+    """
+    if not members:
+        raise ValueError("an ensemble needs at least one member, got none")
+    (first_name, first), *others = members.items()
+    for name, scores in others:
+        _check_same_samples(first_name, first, name, scores)
+    total = np.mean([scores.values for scores in members.values()], axis=0, dtype=np.float64)
+    return Scores(first.ids, first.labels, total.astype(first.values.dtype), first.units)
+
+
+def _check_same_samples(first_name: str, first: Scores, name: str, scores: Scores) -> None:
+    if scores.values.shape != first.values.shape:
+        raise ValueError(
+            f"member {name} has values of shape {scores.values.shape}, {first_name} {first.values.shape}"
+        )
+    for what, ours, theirs in (("id", first.ids, scores.ids), ("label", first.labels, scores.labels)):
+        different = np.flatnonzero(ours != theirs)
+        if len(different):
+            row = int(different[0])
+            raise ValueError(
+                f"member {name} differs from {first_name} in the {what} of {len(different)} samples, first in row"
+                f" {row}: {theirs[row]} against {ours[row]}; members must score the same samples in the same order"
+            )

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.ensemble import mean_scores
 from rankreg.extension import look_up, read_arrays, read_json, write_whole
 from rankreg.operating import Interval
-from rankreg.scores import Scores, joined
+from rankreg.scores import Scores, joined, mean_scores
 from rankreg_bench.arms import ARMS
 from rankreg_bench.estimates import intervals_of, measured, measures_of
 from rankreg_bench.grids import DATA, Experiment, RunPlan, TestSet, experiment_of, plans_of, stands_in, title_of

@@ -20,9 +20,9 @@ from rankreg.operating import (
     certify,
     certify_groups,
     certify_targets,
-    joint_confidence,
     joint_ranks,
 )
+from rankreg.operating.guarantees import joint_confidence
 
 DRAWS = 4000
 

@@ -1,6 +1,7 @@
 """Operating points: certified thresholds, intervals, paired comparison, monitoring. numpy and SciPy only.
 
-These functions need scores and labels, not the model. Every result is a frozen dataclass with `to_dict()`.
+These functions need scores and labels, not the model. Every result is a frozen dataclass with
+`to_dict()`.
 """
 
 from rankreg.notation import Record, percent
@@ -27,11 +28,8 @@ from rankreg.operating.comparison import (
 from rankreg.operating.guarantees import (
     NotEnoughPositives,
     certified_rank,
-    dependent_share,
     fpr_share,
     highest_tpr,
-    independent_share,
-    joint_confidence,
     joint_ranks,
     lower_bound,
     positives_needed,
@@ -71,15 +69,12 @@ __all__ = [
     "certify_targets",
     "choose_threshold",
     "compare",
-    "dependent_share",
     "detectable",
     "error_at_tpr_intervals",
     "findings",
     "fpr_at_tpr_interval",
     "fpr_share",
     "highest_tpr",
-    "independent_share",
-    "joint_confidence",
     "joint_ranks",
     "lower_bound",
     "mean_of",

@@ -1,17 +1,17 @@
 """Draws from what two paired samples say about the FPRs at one TPR (docs/decisions/0023).
 
-The gaps between n ordered positives hold shares of the population that are spread like n + 1 exponential numbers
-over their sum, whatever the distribution. Each draw gives every positive such a share, the same one for both
-models, and finds where the lower 1 − tpr of the population ends: between two neighbouring scores, or below the
-lowest. The FPR there is interpolated between the two, and the negatives that only one model flags are drawn from
-their Dirichlet distribution.
+The gaps between n ordered positives hold shares of the population that are spread like n + 1
+exponential numbers over their sum, whatever the distribution. Each draw gives every positive such a
+share, the same one for both models, and finds where the lower 1 − tpr of the population ends:
+between two neighbouring scores, or below the lowest. The FPR there is interpolated between the two,
+and the negatives that only one model flags are drawn from their Dirichlet distribution.
 
-Rows that share a unit share its draw, so whole units are resampled; copies of one row in a unit are one row that
-counts as many times. The spread of the negatives is widened by their design effect: how much more the difference
-varies between units than it would between as many independent rows.
+Rows that share a unit share its draw, so whole units are resampled; copies of one row in a unit are
+one row that counts as many times. The spread of the negatives is widened by their design effect:
+how much more the difference varies between units than it would between as many independent rows.
 
-Only positives near the threshold can be next to it: all others are drawn as sums, which have the same
-distribution. A million negatives cost one pass.
+Only positives near the threshold can be next to it: all others are drawn as sums, which have the
+same distribution. A million negatives cost one pass.
 """
 
 from collections.abc import Sequence
@@ -51,8 +51,8 @@ class Bracket(NamedTuple):
 class Gaps(NamedTuple):
     """How to draw the shares of the population: single gaps near the thresholds, then the four corners' sums.
 
-    Gamma numbers of these shapes are drawn; a cell's gap is the number of its unit times how often it counts, and
-    the corners' sums are the numbers times `corners`.
+    Gamma numbers of these shapes are drawn; a cell's gap is the number of its unit times how often
+    it counts, and the corners' sums are the numbers times `corners`.
     """
 
     shapes: Reals
@@ -201,7 +201,8 @@ def _differences(
 ) -> Reals:
     """Count the negatives beyond each pair of levels once; then interpolate and draw.
 
-    effect: by how much the counts are divided, since rows of one unit tell less than as many independent ones.
+    effect: by how much the counts are divided, since rows of one unit tell less than as many
+    independent ones.
     """
     total = len(negatives[0])
     lows = [int(bracket.lower.min()) for bracket in brackets]
@@ -236,17 +237,24 @@ def population_draws(
 ) -> tuple[Reals, Reals]:
     """The FPR at each TPR, shape (draws, tprs), and the AUC, shape (draws,), in drawn populations.
 
-    Models with the same samples meet the same populations, so differences of their draws are paired. A draw gives
-    each gap between ordered positives a share of the population, finds where the lower 1 − tpr of it ends, and
-    interpolates the FPR between the two scores around it (docs/decisions/0023). Negatives are resampled with
-    replacement.
+    Models with the same samples meet the same populations, so differences of their draws are
+    paired. A draw gives each gap between ordered positives a share of the population, finds where
+    the lower 1 − tpr of it ends, and interpolates the FPR between the two scores around it
+    (docs/decisions/0023). Negatives are resampled with replacement.
 
     Args:
         y_true: labels, 1 for the critical class.
         y_score: raw scores, higher means more critical.
         tprs: true positive rates between 0 and 1.
-        draws: how many populations.
+        draws: how many populations, default 500.
         seed: the same seed and class counts give the same populations.
+
+    Returns:
+        The FPRs and the AUCs.
+
+    >>> rates, areas = population_draws([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], [0.9], draws=3)
+    >>> rates.shape, areas.shape
+    ((3, 1), (3,))
     """
     sample = Sample.of(y_true, y_score)
     positives, negatives = sample.positives, sample.negatives
@@ -297,7 +305,8 @@ def error_at_tpr_intervals(
 ) -> list[Interval]:
     """The mean error of the other classes at each TPR of the critical one, with intervals by resampling.
 
-    The critical class decides the threshold; given that, the errors of another class are a binomial count.
+    The critical class decides the threshold; given that, the errors of another class are a binomial
+    count.
 
     Args:
         y_true: class indices.
@@ -305,8 +314,15 @@ def error_at_tpr_intervals(
         tprs: true positive rates of the critical class.
         critical: the index of the critical class.
         confidence: of each interval.
-        draws: how many resampled test sets.
+        draws: how many resampled test sets, default 1000.
         seed: of the resampling.
+
+    Returns:
+        One interval per TPR.
+
+    >>> labels, logits = [0, 1, 2] * 9, [[2.0, 0, 0], [0, 2.0, 0], [0, 0, 2.0]] * 9
+    >>> error_at_tpr_intervals(labels, logits, [0.9], critical=2, draws=100)[0].estimate
+    0.0
     """
     check_confidence(confidence)
     labels, values = np.asarray(y_true), np.asarray(logits, dtype=np.float64)

@@ -1,10 +1,10 @@
 """Thresholds whose recall is guaranteed, whatever the distribution of the scores.
 
-The rank-th lowest of n positive scores has a recall below the TPR with chance P(Bin(n, 1 − tpr) ≤ rank − 1), and no
-more than that where scores are tied. The highest threshold whose chance is at most 1 − confidence is the certified
-one. It asks two things: that the positives met later come from where the n came from, and that the n are
-independent of each other. Where rows belong together, pass their units: then the units must be independent
-(docs/decisions/0026).
+The rank-th lowest of n positive scores has a recall below the TPR with chance P(Bin(n, 1 − tpr) ≤
+rank − 1), and no more than that where scores are tied. The highest threshold whose chance is at
+most 1 − confidence is the certified one. It asks two things: that the positives met later come from
+where the n came from, and that the n are independent of each other. Where rows belong together,
+pass their units: then the units must be independent (docs/decisions/0026).
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,12 @@ NETWORK_ROUNDING = 1e-5  # how much a float32 network's scores may differ betwee
 
 @dataclass(frozen=True)
 class TargetPoints(Record):
-    """One point per TPR, highest first; all guarantees hold together with `confidence`."""
+    """One certified point per TPR.
+
+    Attributes:
+        confidence: with which all guarantees hold together.
+        points: the points, highest TPR first.
+    """
 
     confidence: float
     points: tuple[OperatingPoint, ...]
@@ -42,7 +47,13 @@ class TargetPoints(Record):
 
 @dataclass(frozen=True)
 class GroupPoints(Record):
-    """One point per group; all hold together with `confidence`. `everyone`: one threshold that serves them all."""
+    """One certified point per group.
+
+    Attributes:
+        confidence: with which all guarantees hold together.
+        points: the point of each group by its name.
+        everyone: one threshold that serves all groups.
+    """
 
     confidence: float
     points: dict[str, OperatingPoint]
@@ -64,15 +75,35 @@ def certify(
 
         threshold = the k-th lowest positive score, k the largest with P(Bin(n, 1 − tpr) ≤ k − 1) ≤ 1 − confidence
 
-    prevalence: the share of positives where the threshold will be used; without it, that of the sample. costs: take
-    the threshold of least expected cost among those at or below the certified one, whose recall is never lower.
+    The guarantee holds for any distribution of scores. Fix tpr and confidence before you look at
+    the scores.
 
-    units: one value per sample, e.g. the patient; rows with the same value need not be independent of each other.
-    Without it every row is its own unit. per: "row" promises that this share of the positive rows raises an alarm,
-    also if large units are harder than small ones, as long as new units have sizes like these; "unit" promises that
-    this share of the units with positive rows raises an alarm on at least one of them.
+    Args:
+        y_true: labels, 1 for the critical class.
+        y_score: scores, higher = more critical.
+        tpr: the target recall, default 0.95.
+        confidence: of the guarantee, default 0.95.
+        prevalence: the share of positives where the threshold will be used; default: that of the
+            sample.
+        costs: take the threshold of least expected cost among those at or below the certified one.
+            Their recall is never lower.
+        units: one value per sample, the same for samples that are not independent, e.g. those of
+            one patient. None (default): every row is its own unit.
+        per: "row" (default) promises that this share of the positive rows raises an alarm.
+            "unit" promises that this share of the units with positives raises an alarm on at
+            least one positive row.
 
-    Raises `NotEnoughPositives` where no threshold qualifies. Fix tpr and confidence before looking at the scores.
+    Returns:
+        The operating point.
+
+    Raises:
+        NotEnoughPositives: no threshold qualifies; the message says how many positives are needed.
+        ValueError: the labels, scores or settings make no sense.
+
+    >>> labels, scores = [0] * 900 + [1] * 100, [*range(900), *range(800, 900)]
+    >>> point = certify(labels, scores)
+    >>> point.threshold, point.recall, round(point.fpr, 3)
+    (801.0, 0.99, 0.11)
     """
     check_target(tpr)
     check_confidence(confidence)
@@ -99,11 +130,35 @@ def certify_targets(
     units: ArrayLike | None = None,
     per: Per = "row",
 ) -> TargetPoints:
-    """Certified thresholds for several TPRs, all of whose recalls hold at once with the confidence.
+    """Certified thresholds for several TPRs. All recalls hold at once with the confidence.
 
-    The chance that several order statistics keep their TPRs at once is computed exactly, so less is given away than
-    by dividing the risk, and no more positives are needed than for the highest TPR alone (docs/decisions/0021).
-    Where positives share units, the risk is divided. units, per: as for `certify`.
+    The chance that several order statistics keep their TPRs at once is computed exactly. So no more
+    positives are needed than for the highest TPR alone (docs/decisions/0021). Where positives share
+    units, the risk is divided.
+
+    Args:
+        y_true: labels, 1 for the critical class.
+        y_score: scores, higher = more critical.
+        tprs: the target recalls, at least one.
+        confidence: of all guarantees together, default 0.95.
+        prevalence: the share of positives where the threshold will be used; default: that of the
+            sample.
+        units: one value per sample, the same for samples that are not independent, e.g. those of
+            one patient. None (default): every row is its own unit.
+        per: "row" (default) promises that this share of the positive rows raises an alarm.
+            "unit" promises that this share of the units with positives raises an alarm on at
+            least one positive row.
+
+    Returns:
+        The points, highest TPR first.
+
+    Raises:
+        NotEnoughPositives: the highest TPR cannot be certified.
+        ValueError: the labels, scores or settings make no sense.
+
+    >>> labels, scores = [0] * 900 + [1] * 100, [*range(900), *range(800, 900)]
+    >>> [point.threshold for point in certify_targets(labels, scores, tprs=[0.9, 0.95]).points]
+    [800.0, 804.0]
     """
     targets = sorted({check_target(tpr) for tpr in tprs}, reverse=True)
     if not targets:
@@ -138,11 +193,37 @@ def certify_groups(
     units: ArrayLike | None = None,
     per: Per = "row",
 ) -> GroupPoints:
-    """A certified threshold for every group, and one for all; the recall is at least the TPR in all groups at once.
+    """A certified threshold for every group, and one for all. All recalls hold at once with the confidence.
 
-    Groups are independent samples, so each gets the confidence^(1/#groups) that makes them hold together; where a
-    unit has rows in several groups, the risk is divided instead. The lowest threshold serves all groups.
-    groups: one value per sample, or with `names` an index into the names. units, per: as for `certify`.
+    Groups are independent samples, so each gets confidence^(1/#groups). Where a unit has rows in
+    several groups, the risk is divided instead. The lowest threshold serves all groups.
+
+    Args:
+        y_true: labels, 1 for the critical class.
+        y_score: scores, higher = more critical.
+        groups: one value per sample, or with `names` an index into the names.
+        tpr: the target recall, default 0.95.
+        confidence: of all guarantees together, default 0.95.
+        prevalence: the share of positives where the threshold will be used; default: that of the
+            sample.
+        names: the names of the groups; default: their values as text.
+        units: one value per sample, the same for samples that are not independent, e.g. those of
+            one patient. None (default): every row is its own unit.
+        per: "row" (default) promises that this share of the positive rows raises an alarm.
+            "unit" promises that this share of the units with positives raises an alarm on at
+            least one positive row.
+
+    Returns:
+        The point of each group, and one for everyone.
+
+    Raises:
+        NotEnoughPositives: a group has too few positives; the message names the worst group.
+        ValueError: the labels, scores, groups or settings make no sense.
+
+    >>> labels, scores = [0] * 900 + [1] * 100, [*range(900), *range(800, 900)]
+    >>> found = certify_groups(labels, scores, ["a", "b"] * 500, tpr=0.9)
+    >>> found.everyone.threshold == min(point.threshold for point in found.points.values())
+    True
     """
     check_target(tpr)
     check_confidence(confidence)
@@ -206,10 +287,10 @@ class ChosenThreshold(Record):
     """The threshold to use: alarm when score ≥ value.
 
     Args:
-        value: the threshold, lowered by what scores may differ when they are computed again. It is a
-            float32 number if the scores are, so that every runtime compares with the same number.
-        certified: with `confidence`, the recall on new positives is at least `tpr`. Otherwise the threshold is
-            the empirical one, which guarantees nothing.
+        value: the threshold, lowered by what scores may differ when they are computed again. It is
+            a float32 number if the scores are, so that every runtime compares with the same number.
+        certified: with `confidence`, the recall on new positives is at least `tpr`. Otherwise the
+            threshold is the empirical one, which guarantees nothing.
         tpr: the target recall.
         confidence: of the guarantee.
         per: "row" for the recall of rows, "unit" for the recall of units.
@@ -217,7 +298,8 @@ class ChosenThreshold(Record):
         units: how many units they belong to; None if none were given.
         point: the certified operating point at `value`; None without a certificate.
         highest_tpr: the highest TPR these positives can certify; None if `tpr` is certified.
-        needed: how many positives, or units where units were given, certify `tpr`; None if `tpr` is certified.
+        needed: how many positives, or units where units were given, certify `tpr`; None if `tpr` is
+            certified.
         because: why nothing is certified, in one sentence; None if `tpr` is certified.
     """
 
@@ -249,18 +331,23 @@ def choose_threshold(
 
         value = threshold − rounding · max(scale, |threshold|),    rounded down to float32 if the scores are float32
 
-    The threshold is the score of one positive. Scores differ in the last digits when they are computed in another
-    batch or on another machine, so it is lowered by more than that. A lower threshold never catches less.
+    The threshold is the score of one positive. Scores differ in the last digits when they are
+    computed in another batch or on another machine, so it is lowered by more than that. A lower
+    threshold never catches less.
 
     Args:
-        y_true: labels of the calibration samples, 1 for the critical class. The model must not have seen them.
+        y_true: labels of the calibration samples, 1 for the critical class. The model must not have
+            seen them.
         y_score: their scores, higher = more critical.
         tpr: the target recall, default 0.95.
         confidence: of the guarantee, default 0.95.
-        units: one value per sample, the same for samples that are not independent, e.g. those of one patient.
+        units: one value per sample, the same for samples that are not independent, e.g. those of
+            one patient.
         per: "row" or "unit", as for `certify`.
-        rounding: how much scores may differ, relative to their size. The default 1e-5 suits networks in float32.
-        scale: the size of the scores where it exceeds the threshold's own, default 1. For probabilities pass 0.
+        rounding: how much scores may differ, relative to their size. The default 1e-5 suits
+            networks in float32.
+        scale: the size of the scores where it exceeds the threshold's own, default 1. For
+            probabilities pass 0.
 
     Returns:
         The threshold, and what it promises or why it promises nothing.

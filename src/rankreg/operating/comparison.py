@@ -21,7 +21,16 @@ POWER = 0.8
 
 @dataclass(frozen=True)
 class Difference(Record):
-    """One number for models a and b, and a − b with its interval and two-sided p-value."""
+    """One number of models a and b, and a − b with its interval.
+
+    Attributes:
+        a: the number of model a.
+        b: the number of model b.
+        difference: a − b.
+        low: the lower bound of the difference.
+        high: the upper bound of the difference.
+        p_value: two-sided.
+    """
 
     a: float
     b: float
@@ -31,16 +40,29 @@ class Difference(Record):
     p_value: float
 
     def significant(self, confidence: float) -> bool:
-        """Whether a difference of 0 is ruled out: by the test, and by an interval of that confidence."""
+        """Whether a difference of 0 is ruled out: by the test, and by the interval.
+
+        Args:
+            confidence: that of the interval.
+        """
         return self.p_value <= 1 - confidence and not self.low <= 0 <= self.high
 
 
 @dataclass(frozen=True)
 class Comparison(Record):
-    """Models a and b on the same samples: FPR at the TPR (lower is better) and AUC (higher is better).
+    """Models a and b on the same samples.
 
-    warning: what limits the FPR interval where positives · (1 − tpr) < 1, otherwise None. units: how many units the
-    positives belong to; None if none were given.
+    Attributes:
+        tpr: the TPR at which FPRs are compared.
+        confidence: of the intervals.
+        positives: how many positives there were.
+        negatives: how many negatives there were.
+        fpr: the FPR at the TPR; lower is better.
+        auc: the AUC; higher is better.
+        draws: how often the bootstrap drew.
+        seed: of the bootstrap.
+        warning: what limits the FPR interval where positives · (1 − tpr) < 1; otherwise None.
+        units: how many units the positives belong to; None if none were given.
     """
 
     tpr: float
@@ -66,16 +88,35 @@ def compare(
     seed: int = 0,
     units: ArrayLike | None = None,
 ) -> Comparison:
-    """Paired differences a − b, with intervals and p-values, of the FPR at a TPR and of the AUC.
+    """Paired differences a − b of the FPR at a TPR and of the AUC, with intervals and p-values.
 
-    FPR: a bootstrap by the gaps between ordered positives, paired and per class; the same seed gives the same
-    numbers. It keeps its level from about positives · (1 − tpr) = 1 on; with fewer positives its 95 % interval
-    covered 90 % in simulations, and the result carries a warning (docs/decisions/0023). AUC: DeLong's paired
-    test, with an interval made of the two areas' own (docs/decisions/0027). Two models that put the samples in the
-    same order are equal: the differences are 0, from 0 to 0.
+    FPR: a bootstrap by the gaps between ordered positives, paired and per class. It keeps its level
+    from about positives · (1 − tpr) = 1 on. With fewer positives its 95 % interval covered 90 % in
+    simulations, and the result carries a warning (docs/decisions/0023). AUC: DeLong's paired test,
+    with an interval made of the two areas' own (docs/decisions/0027). Two models that put the
+    samples in the same order are equal: the differences are 0.
 
-    units: one value per sample; rows with the same value need not be independent of each other, and whole units are
-    drawn (docs/decisions/0026). Use `paired` first to bring two `Scores` into one order by their ids.
+    Args:
+        y_true: labels, 1 for the critical class.
+        score_a: the scores of model a, higher = more critical.
+        score_b: the scores of model b on the same samples. `paired` brings two `Scores` into one
+            order.
+        tpr: the true positive rate at which FPRs are compared, default 0.95.
+        confidence: of the intervals, default 0.95.
+        draws: how often the bootstrap draws, default 10,000, at least 100.
+        seed: of the bootstrap; the same seed gives the same numbers.
+        units: one value per sample, the same for samples that are not independent. Whole units are
+            drawn (docs/decisions/0026).
+
+    Returns:
+        Both differences.
+
+    Raises:
+        ValueError: the labels, scores or settings make no sense.
+
+    >>> labels, scores = [0] * 900 + [1] * 100, [*range(900), *range(800, 900)]
+    >>> compare(labels, scores, scores, draws=100).fpr.difference
+    0.0
     """
     check_target(tpr)
     check_confidence(confidence)
@@ -101,9 +142,22 @@ def compare(
 
 
 def paired(a: Scores, b: Scores) -> tuple[NDArray[np.int64], NDArray[np.floating], NDArray[np.floating]]:
-    """Labels and both models' scores in the order of a; raises unless both hold the same ids and labels.
+    """Bring the scores of two models into one order, by their ids.
 
-    The units of a's samples stay in their order, and are those of both.
+    Args:
+        a: the scores of the first model. Its order is kept, and its units are those of both.
+        b: the scores of the second model, in any order.
+
+    Returns:
+        Labels, scores of a, scores of b.
+
+    Raises:
+        ValueError: the two do not have the same ids and labels, or an id occurs twice.
+
+    >>> first = Scores(np.array([7, 8]), np.array([0, 1]), np.array([0.1, 0.9]))
+    >>> second = Scores(np.array([8, 7]), np.array([1, 0]), np.array([0.8, 0.2]))
+    >>> paired(first, second)[2].tolist()
+    [0.2, 0.8]
     """
     order_a, order_b = (_order(scores, name) for scores, name in ((a, "first"), (b, "second")))
     ids_a, ids_b = a.ids[order_a], b.ids[order_b]
@@ -222,7 +276,17 @@ def auc_difference(first: Sample, second: Sample, confidence: float) -> Differen
 
 
 def p_value(differences: ArrayLike) -> float | None:
-    """Student's two-sided p-value of paired differences; None with fewer than two."""
+    """Student's two-sided p-value of paired differences over repeats.
+
+    Args:
+        differences: one per repeat.
+
+    Returns:
+        The p-value; None with fewer than two repeats.
+
+    >>> round(p_value([1.0, 2.0, 3.0]), 3)
+    0.074
+    """
     numbers = np.asarray(differences, dtype=np.float64)
     count = len(numbers)
     if count < 2:
@@ -238,7 +302,16 @@ def detectable(differences: ArrayLike) -> float | None:
 
         δ · s / √n,    P(T(n − 1, δ) > t) = 0.8,    t the quantile of Student's interval
 
-    T: noncentral t; the other tail's share is negligible. None with fewer than two pairs or none that differ.
+    T is the noncentral t. The share of the other tail is negligible.
+
+    Args:
+        differences: one per repeat.
+
+    Returns:
+        The difference; None with fewer than two repeats, or if all are equal.
+
+    >>> detectable([1.0, 1.0]) is None
+    True
     """
     numbers = np.asarray(differences, dtype=np.float64)
     count = len(numbers)
@@ -249,13 +322,33 @@ def detectable(differences: ArrayLike) -> float | None:
 
 
 def still_significant(p_values: ArrayLike) -> int:
-    """How many of several p-values stay below 5 % by Holm's correction for their number."""
+    """How many of several p-values stay below 5 % after Holm's correction for their number.
+
+    Args:
+        p_values: the p-values, in any order.
+
+    Returns:
+        Their number.
+
+    >>> still_significant([0.001, 0.04, 0.5])
+    1
+    """
     ordered = np.sort(np.asarray(p_values, dtype=np.float64))
     passed = ordered <= (1 - CONFIDENCE) / (len(ordered) - np.arange(len(ordered)))
     return len(ordered) if passed.all() else int(passed.argmin())
 
 
 def standard_deviation(values: ArrayLike) -> float | None:
-    """Of a sample, with n − 1; None with fewer than two."""
+    """The standard deviation of a sample, with n − 1.
+
+    Args:
+        values: the sample.
+
+    Returns:
+        The deviation; None with fewer than two values.
+
+    >>> standard_deviation([1.0, 2.0, 3.0])
+    1.0
+    """
     numbers = np.asarray(values, dtype=np.float64)
     return float(numbers.std(ddof=1)) if len(numbers) > 1 else None

@@ -1,7 +1,8 @@
 """The arithmetic under every guarantee: order statistics and bounds on shares, distribution-free.
 
-Where every row is independent they are binomial and exact (Clopper–Pearson). Where rows share units, the functions
-take the `UnitSizes` in place of the number of rows and are safe (`rankreg.operating.units`).
+Where every row is independent they are binomial and exact (Clopper–Pearson). Where rows share
+units, the functions take the `UnitSizes` in place of the number of rows and are safe
+(`rankreg.operating.units`).
 """
 
 import math
@@ -46,7 +47,18 @@ class NotEnoughPositives(ValueError):  # noqa: N818 - it names what is missing, 
 
 
 def positives_needed(tpr: float, confidence: float) -> int:
-    """The fewest positives that certify a TPR: the least n with tprⁿ ≤ 1 − confidence."""
+    """The fewest positives that certify a TPR: the least n with tprⁿ ≤ 1 − confidence.
+
+    Args:
+        tpr: the target recall.
+        confidence: of the guarantee.
+
+    Returns:
+        Their number.
+
+    >>> positives_needed(0.95, 0.95), positives_needed(0.98, 0.95)
+    (59, 149)
+    """
     check_target(tpr)
     check_confidence(confidence)
     needed = max(1, math.ceil(math.log1p(-confidence) / math.log(tpr) - 1e-6))
@@ -54,7 +66,19 @@ def positives_needed(tpr: float, confidence: float) -> int:
 
 
 def units_needed(positives: Trials, tpr: float, confidence: float) -> int:
-    """The fewest units of such sizes that certify a TPR; `positives_needed` if they are all of one size."""
+    """The fewest units of such sizes that certify a TPR; `positives_needed` if all have one size.
+
+    Args:
+        positives: how many positives there are, or the sizes of their units.
+        tpr: the target recall.
+        confidence: of the guarantee.
+
+    Returns:
+        How many positives, or units like these.
+
+    >>> units_needed(20, 0.95, 0.95)
+    59
+    """
     if not isinstance(positives, UnitSizes) or len(positives.sizes) < 2:
         return positives_needed(tpr, confidence)
     log_risk = math.log(positives.tail(0, 1 - check_target(tpr)))  # grows in proportion to the units
@@ -62,7 +86,21 @@ def units_needed(positives: Trials, tpr: float, confidence: float) -> int:
 
 
 def highest_tpr(positives: Trials, confidence: float) -> float:
-    """The highest TPR that so many positives can certify: (1 − confidence)^(1/n), by their lowest score."""
+    """The highest TPR that so many positives can certify: (1 − confidence)^(1/n), by their lowest score.
+
+    Args:
+        positives: how many, or the sizes of their units.
+        confidence: of the guarantee.
+
+    Returns:
+        The TPR.
+
+    Raises:
+        ValueError: there are no positives.
+
+    >>> round(highest_tpr(59, 0.95), 3)
+    0.95
+    """
     check_confidence(confidence)
     if isinstance(positives, UnitSizes):
         if len(positives.sizes) > 1:
@@ -78,7 +116,19 @@ def shortfall_risk(positives: Trials, rank: int, tpr: float) -> float:
 
         P(Bin(n, 1 − tpr) ≤ rank − 1)
 
-    Exact for continuous scores; with ties the chance is smaller. Where positives share units, at most this.
+    It is exact for continuous scores. With ties, and where positives share units, the chance is at
+    most this.
+
+    Args:
+        positives: how many, or the sizes of their units.
+        rank: 1 for the lowest positive score.
+        tpr: the target recall.
+
+    Returns:
+        The chance.
+
+    >>> round(shortfall_risk(59, 1, 0.95), 3)
+    0.048
     """
     if isinstance(positives, UnitSizes):
         if not positives.single:
@@ -88,7 +138,19 @@ def shortfall_risk(positives: Trials, rank: int, tpr: float) -> float:
 
 
 def certified_rank(positives: Trials, tpr: float, confidence: float) -> int:
-    """The largest rank k whose shortfall risk is at most 1 − confidence; 0 if there is none."""
+    """The largest rank k whose shortfall risk is at most 1 − confidence.
+
+    Args:
+        positives: how many, or the sizes of their units.
+        tpr: the target recall.
+        confidence: of the guarantee.
+
+    Returns:
+        The rank, 1 for the lowest positive score; 0 if no score is low enough.
+
+    >>> certified_rank(59, 0.95, 0.95), certified_rank(58, 0.95, 0.95)
+    (1, 0)
+    """
     allowed = (1 - confidence) * ROUNDING
     if isinstance(positives, UnitSizes):
         if not positives.single:
@@ -115,12 +177,36 @@ def certified_ranks(
 
 
 def upper_bound(successes: int, trials: Trials, confidence: float) -> float:
-    """The one-sided bound that a share stays below with that confidence: Clopper–Pearson, or over units."""
+    """The one-sided upper bound of a share: Clopper–Pearson, or over units.
+
+    Args:
+        successes: how many of the trials.
+        trials: how many in all, or the sizes of their units.
+        confidence: with which the share stays below the bound.
+
+    Returns:
+        The bound.
+
+    >>> round(upper_bound(0, 59, 0.95), 3)
+    0.05
+    """
     return float(bounds(np.array(successes), trials, confidence)[1])
 
 
 def lower_bound(successes: int, trials: Trials, confidence: float) -> float:
-    """The one-sided bound that a share stays above with that confidence: Clopper–Pearson, or over units."""
+    """The one-sided lower bound of a share: Clopper–Pearson, or over units.
+
+    Args:
+        successes: how many of the trials.
+        trials: how many in all, or the sizes of their units.
+        confidence: with which the share stays above the bound.
+
+    Returns:
+        The bound.
+
+    >>> round(lower_bound(59, 59, 0.95), 3)
+    0.95
+    """
     return float(bounds(np.array(successes), trials, confidence)[0])
 
 
@@ -133,8 +219,9 @@ def bounds(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The two one-sided bounds of many shares at once: Clopper–Pearson, or over units.
 
-    anywhere: the bounds hold also if the thresholds were chosen by looking at these very rows. They are proved at
-    fixed shares, fifty to the decade, all at once; between two of them the outer one holds.
+    anywhere: the bounds hold also if the thresholds were chosen by looking at these very rows. They
+    are proved at fixed shares, fifty to the decade, all at once; between two of them the outer one
+    holds.
     """
     if anywhere:
         levels = proved_shares(trials)[::-1]
@@ -183,7 +270,8 @@ def check_target(value: float) -> float:
 def independent_share(confidence: float, parts: int) -> float:
     """The confidence each part needs so that all hold together: confidence^(1/parts).
 
-    Exact for independent parts, and safe for events that all favour the same direction (Harris' inequality).
+    Exact for independent parts, and safe for events that all favour the same direction (Harris'
+    inequality).
     """
     return float(confidence ** (1 / parts))
 
@@ -194,7 +282,19 @@ def dependent_share(confidence: float, parts: int) -> float:
 
 
 def fpr_share(trials: Trials, confidence: float, parts: int) -> float:
-    """How sure the FPR's bound at each of several thresholds must be."""
+    """The confidence that the FPR bound at each of several thresholds needs, so that all hold together.
+
+    Args:
+        trials: how many negatives, or the sizes of their units.
+        confidence: of all bounds together.
+        parts: how many thresholds.
+
+    Returns:
+        The confidence of each bound.
+
+    >>> round(fpr_share(900, 0.95, 2), 4)
+    0.9747
+    """
     return dependent_share(confidence, parts) if shares_units(trials) else independent_share(confidence, parts)
 
 
@@ -203,7 +303,8 @@ def joint_confidence(positives: int, tprs: Sequence[float], ranks: Sequence[int]
 
         N_i = how many of n uniform numbers fall below 1 − tpr_i;    all is well when N_i ≥ rank_i for every i
 
-    N_i, ordered by 1 − tpr_i, is a Markov chain of binomial steps, followed here over the counts it can take.
+    N_i, ordered by 1 − tpr_i, is a Markov chain of binomial steps, followed here over the counts it
+    can take.
     """
     order = np.argsort(tprs)[::-1]
     miss = 1 - np.asarray(tprs, dtype=np.float64)[order]
@@ -211,11 +312,26 @@ def joint_confidence(positives: int, tprs: Sequence[float], ranks: Sequence[int]
 
 
 def joint_ranks(trials: Trials, tprs: Sequence[float], confidence: float) -> list[int]:
-    """The ranks to take so that every TPR is kept at once with the confidence wanted.
+    """The ranks to take so that every TPR is kept at once with the confidence.
 
-    Each TPR gets the same risk, the largest with which all hold together, but always at least the lowest score.
-    So as many positives suffice for all the TPRs as for the highest alone. Where positives share units, the risk is
-    divided by the number of TPRs; if the highest gets no score then, all take the lowest, which is one claim.
+    Each TPR gets the same risk, the largest with which all hold together, but always at least the
+    lowest score. So as many positives suffice for all the TPRs as for the highest alone. Where
+    positives share units, the risk is divided by the number of TPRs. If the highest gets no score
+    then, all take the lowest, which is one claim.
+
+    Args:
+        trials: how many positives, or the sizes of their units.
+        tprs: the target recalls.
+        confidence: of all guarantees together.
+
+    Returns:
+        One rank per TPR, in the same order.
+
+    Raises:
+        NotEnoughPositives: the highest TPR cannot be certified.
+
+    >>> joint_ranks(100, [0.95, 0.9], 0.95)
+    [1, 5]
     """
     if not certified_rank(trials, max(tprs), confidence):
         raise NotEnoughPositives(trials, max(tprs), confidence)

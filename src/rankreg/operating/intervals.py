@@ -1,8 +1,8 @@
 """Intervals: the one type for a number with bounds, and the intervals of shares, FPRs, AUCs and means.
 
-References: FPR at a TPR: docs/decisions/0022. AUC: DeLong, DeLong, Clarke-Pearson, Biometrics 1988; by ranks: Sun
-and Xu, IEEE Signal Proc. Letters 2014; units: Obuchowski, Biometrics 1997; a proportion by an effective number of
-trials: Korn and Graubard, Survey Methodology 1998.
+References: FPR at a TPR: docs/decisions/0022. AUC: DeLong, DeLong, Clarke-Pearson, Biometrics 1988;
+by ranks: Sun and Xu, IEEE Signal Proc. Letters 2014; units: Obuchowski, Biometrics 1997; a
+proportion by an effective number of trials: Korn and Graubard, Survey Methodology 1998.
 """
 
 import math
@@ -147,16 +147,19 @@ def fpr_at_tpr_interval(
         lower Clopper–Pearson of #{s⁻ ≥ s⁺_(b)} ≤ P(s⁻ ≥ q) ≤ upper Clopper–Pearson of #{s⁻ ≥ s⁺_(a)},
         each side with risk α⁻ / 2;    α⁺ + α⁻ = 1 − confidence
 
-    Both the threshold and the count of false alarms are random, and both are paid for. The rarer class gets
-    the larger share of the risk, because that shortens the interval most. The shares depend on the two counts
-    only. Too few positives to bound the quantile give a bound of 0 or 1: wide, but still true.
+    Both the threshold and the count of false alarms are random, and both are paid for. The rarer
+    class gets the larger share of the risk, because that shortens the interval most. The shares
+    depend on the two counts only. Too few positives to bound the quantile give a bound of 0 or 1:
+    wide, but still true.
 
     Args:
         y_true: labels, 1 for the critical class.
         y_score: scores, higher = more critical.
-        tpr: the true positive rate in (0, 1], default 0.95; or several, each with an interval of its own.
+        tpr: the true positive rate in (0, 1], default 0.95; or several, each with an interval of
+            its own.
         confidence: of each interval, default 0.95.
-        units: one value per sample, the same for samples that are not independent, e.g. those of one patient.
+        units: one value per sample, the same for samples that are not independent, e.g. those of
+            one patient.
 
     Returns:
         The interval, or a list with one interval per TPR.
@@ -214,19 +217,21 @@ def auc_interval(
 
         low, high = the quantiles (1 − confidence) / 2 and (1 + confidence) / 2 of Beta(N A + ½, N (1 − A) + ½)
 
-    low is 0 if A = 0, high is 1 if A = 1. V is DeLong's variance, except that each class's part of it is mixed with
-    its largest possible value, A (1 − A) / n. The largest value weighs as much as one sample. DeLong's part weighs
-    as much as the samples that determine it: (Σ u²)² / Σ u⁴, where u are the structural components less A. If no
-    positive is below a negative, no sample determines it, and N is the size of the rarer class. In simulations
-    of ten kinds of scores, 8 to 1,000 positives and areas of 0.6 to 1, the 95 % interval missed the area at most
-    6.5 % of the time, and 2.5 % on average (docs/decisions/0027).
+    low is 0 if A = 0, high is 1 if A = 1. V is DeLong's variance, except that each class's part of
+    it is mixed with its largest possible value, A (1 − A) / n. The largest value weighs as much as
+    one sample. DeLong's part weighs as much as the samples that determine it: (Σ u²)² / Σ u⁴, where
+    u are the structural components less A. If no positive is below a negative, no sample determines
+    it, and N is the size of the rarer class. In simulations of ten kinds of scores, 8 to 1,000
+    positives and areas of 0.6 to 1, the 95 % interval missed the area at most 6.5 % of the time,
+    and 2.5 % on average (docs/decisions/0027).
 
     Args:
         y_true: labels, 1 for the critical class; at least two samples of each class.
         y_score: scores, higher = more critical.
         confidence: how often such intervals hold the true area.
-        units: one value per sample, the same for samples that are not independent of each other, e.g. those of one
-            patient. Then V is Obuchowski's (1997), and each class needs two units.
+        units: one value per sample, the same for samples that are not independent of each other,
+            e.g. those of one patient. Then V is Obuchowski's (1997), and each class needs two
+            units.
 
     Raises:
         ValueError: fewer than two samples or units of a class.
@@ -255,8 +260,8 @@ def auc_interval(
 class Spread(NamedTuple):
     """What one class says about the variance of the area; numbers, or arrays over many samples of one design.
 
-    trials: how many units of equal size would be as good as its units. variance: DeLong's part. weight: how many
-    units determine it.
+    trials: how many units of equal size would be as good as its units. variance: DeLong's part.
+    weight: how many units determine it.
     """
 
     trials: float
@@ -301,7 +306,8 @@ def difference_ends(a: Interval, b: Interval, correlation: float) -> tuple[float
 
         low = a − b − √(x² + y² − 2 r x y),    x = a − low of a,  y = high of b − b
 
-    high likewise; r: the correlation of the estimates. It is as safe as its parts, also where both areas are 1.
+    high likewise; r: the correlation of the estimates. It is as safe as its parts, also where both
+    areas are 1.
     """
 
     def reach(x: float, y: float) -> float:
@@ -314,7 +320,20 @@ def difference_ends(a: Interval, b: Interval, correlation: float) -> tuple[float
 
 
 def aucs(positive: Bools, columns: list[Floats], units: NDArray[np.int64] | None = None) -> Auc:
-    """Areas of score columns on the same samples, with DeLong's covariance; over units, Obuchowski's (1997)."""
+    """Areas of several models on the same samples, with DeLong's covariance; over units, Obuchowski's.
+
+    Args:
+        positive: which samples are positive.
+        columns: one array of scores per model.
+        units: a number per sample, the same for samples that are not independent; None (default):
+            all are.
+
+    Returns:
+        The areas and their covariance matrix.
+
+    Raises:
+        ValueError: fewer than two samples of a class, or a single unit.
+    """
     counts = np.count_nonzero(positive), np.count_nonzero(~positive)
     if min(counts) < 2:
         raise ValueError(f"DeLong's variance needs two samples of each class, got {counts[0]} and {counts[1]}")

@@ -26,10 +26,23 @@ VERIFICATION_BIAS = (
 class Watch(Record):
     """What a stream of confirmed positives says about a deployed threshold.
 
-    alarm_at: after how many confirmed positives the test first ruled out that recall is at least the TPR; None if
-    it has not. e_value: the evidence now, largest_e_value: the most there was, against 1 / level for an alarm.
-    path: the evidence after each positive. Where units were given, alarm_at and path count units, in the order of
-    their first rows. misses: positive rows below the threshold, or with per="unit" units without any row above it.
+    Attributes:
+        threshold: the deployed threshold.
+        tpr: the recall that was promised.
+        level: the chance of ever raising a false alarm.
+        verified_below: as for `monitor`.
+        positives: how many positives were confirmed.
+        misses: positive rows below the threshold; with per="unit", units without any row above it.
+        recall: the share observed.
+        e_value: the evidence now, against 1 / level for an alarm.
+        largest_e_value: the most evidence there was.
+        alarm_at: after how many confirmed positives, or units, the test first ruled out the TPR;
+            None if it has not.
+        warning: why no alarm is no proof.
+        path: the evidence after each positive, or after each unit in the order of the units' first
+            rows.
+        units: how many units there were; None if none were given.
+        per: "row" or "unit".
     """
 
     threshold: float
@@ -64,15 +77,32 @@ def monitor(
 ) -> Watch:
     """Test, after every confirmed positive, whether the recall at the threshold has fallen below the TPR.
 
-    scores: those of the confirmed positives, in the order in which they were confirmed. level: the chance of ever
-    raising a false alarm, however long the stream and however often one looks. verified_below: how likely a
-    positive below the threshold is to be confirmed, relative to one above it; 1 if confirmation does not look at
-    the score, 0.1 if one in ten of the samples below is checked at random. Near 0, the usual case, no test can see.
+    The test is valid at every moment, however often one looks (docs/decisions/0024).
 
-    units: one value per confirmed positive; rows with the same value need not be independent of each other. A unit
-    counts once, with all its rows, in the order of the units' first rows: leave a unit out until its rows are in.
-    per: the promise watched, as for `certify`. Per row a unit weighs by its rows, relative to the largest unit of
-    the stream; it is taken that later units are not larger.
+    Args:
+        scores: those of the confirmed positives, in the order in which they were confirmed.
+        threshold: the deployed threshold.
+        tpr: the recall that was promised, default 0.95.
+        level: the chance of ever raising a false alarm, however long the stream is; default 0.05.
+        verified_below: how likely a positive below the threshold is to be confirmed, relative to
+            one above it. 1 (default) if confirmation does not look at the score; 0.1 if one in ten
+            of the samples below is checked at random. Near 0, the usual case, no test can see a
+            fall.
+        units: one value per confirmed positive, the same for rows that are not independent. A unit
+            counts once, with all its rows: leave a unit out until its rows are in.
+        per: the promise to watch, as for `certify`. Per row a unit weighs by its rows, relative to
+            the largest unit of the stream. Later units are taken to be no larger.
+
+    Returns:
+        The evidence, and when it raised the alarm.
+
+    Raises:
+        ValueError: the scores or settings make no sense.
+
+    >>> monitor([1.0] * 50, threshold=0.0).alarm_at is None
+    True
+    >>> monitor([-1.0] * 50, threshold=0.0).alarm_at
+    2
     """
     check_target(tpr)
     check_share(level, "level", "write 0.05 for one false alarm in twenty such streams")
@@ -133,10 +163,11 @@ def log_evidence(
 
         L(q) = 1 + weight · (missed − p) · (q − p) / (p (1 − p));    p: miss_rate;    v_j = 1 / (j (j + 1))
 
-    missed: 0 or 1 for a single positive, where L is q / p on a miss and (1 − q) / (1 − p) otherwise; or the share
-    of a unit's rows, weighted by its size relative to the largest. A mixture over what the miss rate may have
-    become (q) and since when (j). Each product is a supermartingale if the weighted share missed is expected to be
-    at most p, and the weights sum to 1, so P(E_t ≥ 1 / level for any t) ≤ level (Ville). Along the last axis.
+    missed: 0 or 1 for a single positive, where L is q / p on a miss and (1 − q) / (1 − p)
+    otherwise; or the share of a unit's rows, weighted by its size relative to the largest. A
+    mixture over what the miss rate may have become (q) and since when (j). Each product is a
+    supermartingale if the weighted share missed is expected to be at most p, and the weights sum to
+    1, so P(E_t ≥ 1 / level for any t) ≤ level (Ville). Along the last axis.
     """
     odds = ODDS_RATIOS * miss_rate / (1 - miss_rate)
     rates = odds / (1 + odds)
@@ -160,12 +191,20 @@ def _miss_rate(tpr: float, verified_below: float) -> float:
 
 @dataclass(frozen=True)
 class Recertification(Record):
-    """The deployed threshold on new labelled scores, and the threshold they certify.
+    """The deployed threshold on new labelled scores, and the threshold that they certify.
 
-    recall, fpr: those of the deployed threshold, with exact bounds, each of which holds with the confidence.
-    verdict: "holds" if the recall's lower bound reaches the TPR, "fallen" if its upper bound stays below it,
-    otherwise "undecided". point is None where the new positives are too few to certify: see uncertified_because.
-    units, per: as for `OperatingPoint`.
+    Attributes:
+        deployed_threshold: the one in use.
+        recall: that of the deployed threshold. Each bound holds with the confidence.
+        fpr: that of the deployed threshold. Each bound holds with the confidence.
+        verdict: "holds" if the recall's lower bound reaches the TPR, "fallen" if its upper bound
+            stays below it, otherwise "undecided".
+        sentence: the verdict in words.
+        point: the new certified point; None where the new positives are too few.
+        uncertified_because: why there is no point; otherwise None.
+        positives: how many new positives there were.
+        units: how many units they belong to; None if none were given.
+        per: "row" or "unit".
     """
 
     deployed_threshold: float
@@ -191,7 +230,32 @@ def recertify(
     units: ArrayLike | None = None,
     per: Per = "row",
 ) -> Recertification:
-    """Check the deployed threshold on new labelled scores, and certify a new one on them; units, per: as there."""
+    """Check the deployed threshold on new labelled scores, and certify a new one on them.
+
+    Args:
+        y_true: labels, 1 for the critical class.
+        y_score: scores, higher = more critical.
+        threshold: the deployed threshold.
+        tpr: the target recall, default 0.95.
+        confidence: of each bound and of the new guarantee, default 0.95.
+        prevalence: the share of positives where the threshold will be used; default: that of the
+            sample.
+        units: one value per sample, the same for samples that are not independent, e.g. those of
+            one patient. None (default): every row is its own unit.
+        per: "row" (default) promises that this share of the positive rows raises an alarm.
+            "unit" promises that this share of the units with positives raises an alarm on at
+            least one positive row.
+
+    Returns:
+        The verdict on the deployed threshold, and the new point.
+
+    Raises:
+        ValueError: the labels, scores or settings make no sense.
+
+    >>> labels, scores = [0] * 900 + [1] * 100, [*range(900), *range(800, 900)]
+    >>> recertify(labels, scores, threshold=800).verdict
+    'holds'
+    """
     if np.isnan(threshold):
         raise ValueError("threshold is NaN: pass the deployed threshold")
     sample = Sample.of(y_true, y_score, units)

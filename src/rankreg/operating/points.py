@@ -18,7 +18,18 @@ FindingName = Literal["reversed", "below-chance", "two-values", "alarms-on-every
 
 @dataclass(frozen=True)
 class Costs(Record):
-    """What one missed positive and one false alarm cost, in any one unit."""
+    """What one missed positive and one false alarm cost, in any one unit.
+
+    Args:
+        miss: the cost of a missed positive.
+        alarm: the cost of a false alarm.
+
+    Raises:
+        ValueError: a cost is negative or infinite, or both are 0.
+
+    >>> Costs(miss=500, alarm=1)
+    Costs(miss=500, alarm=1)
+    """
 
     miss: float
     alarm: float
@@ -30,7 +41,14 @@ class Costs(Record):
 
 @dataclass(frozen=True)
 class CostChoice(Record):
-    """The threshold of least expected cost among those at or below the certified one, and what it saves."""
+    """The threshold of least expected cost among those at or below the certified one.
+
+    Attributes:
+        costs: what was asked for.
+        per_1000: the expected cost per 1,000 samples at the chosen threshold.
+        per_1000_at_certified: the same at the highest certified threshold.
+        certified_threshold: the highest certified threshold.
+    """
 
     costs: Costs
     per_1000: float
@@ -40,10 +58,16 @@ class CostChoice(Record):
 
 @dataclass(frozen=True)
 class Uncertified(Record):
-    """The usual threshold, the empirical quantile; `shortfall_risk`: how likely it falls short of the TPR.
+    """The usual threshold: the empirical quantile, which guarantees nothing.
 
-    tied: other positives have that score too, or positives share units, so the chance is at most the
-    `shortfall_risk`.
+    Attributes:
+        threshold: the k-th highest positive score, k = ⌈tpr · #positives⌉.
+        recall: the share of positives that reach it in the sample.
+        fpr: the share of negatives that reach it in the sample.
+        alarms_per_1000: alarms per 1,000 samples at the prevalence.
+        shortfall_risk: the chance that its recall on new positives is below the TPR.
+        tied: other positives have the same score, or positives share units. Then the chance is at
+            most `shortfall_risk`.
     """
 
     threshold: float
@@ -58,17 +82,39 @@ class Uncertified(Record):
 class OperatingPoint(Record):
     """Alarm when score ≥ threshold. With `confidence`, the recall on new positives is at least `tpr`.
 
-    per: "row" if the recall is the share of positive rows that raise an alarm, "unit" if it is the share of units
-    that have positives and at least one alarm among them. units: how many units the positives belong to; None if
-    none were given, so that every row counts as independent. recall, fpr: the shares observed in the sample, the
-    FPR always of rows. fpr_at_most: holds with `fpr_confidence`; fpr_method: exact (Clopper–Pearson), since the
-    threshold looks at positives only; uniform over thresholds (Dvoretzky–Kiefer–Wolfowitz) where costs made it look
-    at the negatives too; or over units, for any threshold if it looked at negatives or if units have rows of both
-    classes. alarms_per_1000, ppv, npv: per row, at the prevalence, from the observed shares.
-    alarms_per_1000_at_most needs the FPR bound only. ppv_at_least and npv_at_least need both guarantees: they hold
-    with confidence + fpr_confidence − 1, and are None for a recall per unit, which says nothing about rows. npv is
-    None if nothing stays below the threshold. rank: the certified threshold is the rank-th lowest score, of the
-    positive rows or of the units' highest ones. extra_*: what the guarantee costs over the uncertified threshold.
+    Attributes:
+        threshold: the certified threshold.
+        tpr: the recall that is guaranteed.
+        confidence: of the guarantee.
+        positives: how many positives certified it.
+        negatives: how many negatives there were.
+        rank: the threshold is the rank-th lowest score of the positive rows, or of the units'
+            highest ones.
+        recall: the share observed in the sample, of rows or of units (see `per`).
+        fpr: the share of the negative rows observed in the sample.
+        fpr_at_most: the upper bound of the FPR.
+        fpr_confidence: the confidence of that bound.
+        fpr_method: "clopper-pearson" is exact, because the threshold depends on positives only.
+            "dkw" holds at all thresholds at once, where costs made the threshold depend on
+            negatives. "units" is over units. "units at any threshold" is over units that have rows
+            of both classes, or where costs were given.
+        prevalence: the share of positives that the next numbers assume.
+        prevalence_given: whether the caller gave it; otherwise it is that of the sample.
+        alarms_per_1000: alarms per 1,000 rows, from the observed shares.
+        alarms_per_1000_at_most: the same from the bound of the FPR.
+        ppv: the share of alarms that are real, from the observed shares.
+        ppv_at_least: a lower bound with confidence + fpr_confidence − 1; None for a recall per
+            unit.
+        npv: the share of rows without alarm that are negative; None if every row raises an alarm.
+        npv_at_least: a lower bound with confidence + fpr_confidence − 1; None for a recall per
+            unit.
+        uncertified: the usual threshold, for comparison.
+        extra_fpr: what the guarantee costs over the usual threshold, in FPR.
+        extra_alarms_per_1000: what the guarantee costs over the usual threshold, in alarms.
+        cost: the choice by costs, if costs were given.
+        units: how many units the positives belong to; None if none were given.
+        per: "row" for the recall of positive rows. "unit" for the recall of units: the share of
+            units with positives that have an alarm on at least one of them.
     """
 
     threshold: float
@@ -108,7 +154,14 @@ class Counted(Protocol):
 
 
 def assumption(found: Counted) -> str:
-    """What a promise of recall rests on, in one sentence: for an operating point, or what else has its counts."""
+    """The assumption of a promise of recall, in one sentence.
+
+    Args:
+        found: an operating point, or another result with `positives` and `units`.
+
+    Returns:
+        The sentence.
+    """
     count, what = (found.positives, "positive") if found.units is None else (found.units, "unit")
     who = f"the {count:,} {what}s are" if count != 1 else f"the one {what} is"
     return f"This holds if new positives come like these and {who} independent of each other."
@@ -220,7 +273,8 @@ def _cheapest(sample: Sample, certified: float, costs: Costs, prevalence: float)
 
         cost(t) = prevalence · miss · (1 − recall(t)) + (1 − prevalence) · alarm · FPR(t)
 
-    Between two positive scores a lower threshold only adds alarms, so the positives' scores are all to try.
+    Between two positive scores a lower threshold only adds alarms, so the positives' scores are all
+    to try.
     """
     ordered = np.sort(sample.positives)
     candidates = np.unique(ordered[ordered <= certified])
@@ -235,7 +289,13 @@ def _cheapest(sample: Sample, certified: float, costs: Costs, prevalence: float)
 
 @dataclass(frozen=True)
 class Finding(Record):
-    """Something to know before any number. refuses: whether no threshold of these scores should be certified."""
+    """Something to know before any number.
+
+    Attributes:
+        name: "reversed", "below-chance", "two-values" or "alarms-on-everything".
+        sentence: what was found and what to do.
+        refuses: whether no threshold of these scores should be certified.
+    """
 
     name: FindingName
     sentence: str
@@ -252,8 +312,8 @@ def findings(
 ) -> tuple[Finding, ...]:
     """What is wrong with these scores, or with this threshold on them, the most serious first; usually nothing.
 
-    A certified threshold keeps its recall with any scores, even useless ones: it then alarms on nearly everything.
-    So look here before you use one. The names:
+    A certified threshold keeps its recall with any scores, even useless ones: it then alarms on
+    nearly everything. So look here before you use one. The names:
 
     - "reversed": positives score lower than negatives; the whole interval of the AUC lies below one half.
     - "below-chance": the AUC is below one half, but its interval is not.

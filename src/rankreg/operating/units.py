@@ -1,16 +1,18 @@
 """Samples, and the independent units that their rows belong to (docs/decisions/0026).
 
-A unit is what was drawn independently: a patient, or all copies of one row. Unit i has m_i rows; T counts how many
-of all N rows lie on one side of a threshold. If the true share of such rows is at least `share`, for any λ > 0
+A unit is what was drawn independently: a patient, or all copies of one row. Unit i has m_i rows; T
+counts how many of all N rows lie on one side of a threshold. If the true share of such rows is at
+least `share`, for any λ > 0
 
     P(T ≤ x) ≤ exp(λ x + max_p Σ log(1 − p_i g_i)),    g_i = 1 − exp(−λ m_i),    Σ m_i p_i = share · N,  0 ≤ p_i ≤ 1
 
-At worst a unit's rows are counted all or none, and the chances p_i go with the sizes in the worst way. The maximum
-has a dual: for any w > 0 it is at most
+At worst a unit's rows are counted all or none, and the chances p_i go with the sizes in the worst
+way. The maximum has a dual: for any w > 0 it is at most
 
     Σ max(−λ m_i, min(0, log(w g_i / m_i))) + (Σ min(m_i, max(0, m_i / g_i − w)) − share · N) / w
 
-So every pair (λ, w) gives a valid bound, and a search that stops early is never unsafe, only less sharp.
+So every pair (λ, w) gives a valid bound, and a search that stops early is never unsafe, only less
+sharp.
 """
 
 from collections.abc import Callable
@@ -32,9 +34,14 @@ CHUNK = 2_000_000  # numbers held at once
 
 @dataclass(frozen=True, eq=False)
 class UnitSizes:
-    """How many units have how many rows: all that the guarantees need to know of them.
+    """How many units have how many rows. The guarantees need to know no more of them.
 
-    sizes: the distinct numbers of rows per unit, ascending. counts: how many units have each.
+    Args:
+        sizes: the distinct numbers of rows per unit, ascending.
+        counts: how many units have each.
+
+    >>> UnitSizes.of([1, 3, 3]).rows
+    7
     """
 
     sizes: Reals
@@ -42,7 +49,11 @@ class UnitSizes:
 
     @classmethod
     def of(cls, rows_per_unit: ArrayLike) -> "UnitSizes":
-        """From the number of rows of each unit; units without rows do not count."""
+        """The sizes of these units. Units without rows do not count.
+
+        Args:
+            rows_per_unit: how many rows each unit has.
+        """
         given = np.asarray(rows_per_unit)
         sizes, counts = np.unique(given[given > 0], return_counts=True)
         return cls(sizes.astype(np.float64), counts.astype(np.float64))
@@ -63,7 +74,12 @@ class UnitSizes:
         return self.units == self.rows
 
     def tail(self, count: ArrayLike, share: ArrayLike) -> Reals:
-        """At most how likely `count` rows or fewer are, when the true share is at least `share`."""
+        """At most how likely `count` rows or fewer are, when the true share is at least `share`.
+
+        Args:
+            count: how many rows lie on one side of a threshold.
+            share: the true share of such rows.
+        """
 
         def log_bound(rate: Reals, x: Reals, wanted: Reals) -> Reals:
             level, log, rows = self._worst(rate, lambda _, rows: rows > wanted)
@@ -74,7 +90,12 @@ class UnitSizes:
         return np.where(x < 0, 0.0, np.exp(np.minimum(found, 0.0)))
 
     def largest_count(self, share: ArrayLike, risk: ArrayLike) -> NDArray[np.int64]:
-        """The largest count whose `tail` is at most the risk; −1 where there is none."""
+        """The largest count whose `tail` is at most the risk; −1 where there is none.
+
+        Args:
+            share: the true share of rows on one side of a threshold.
+            risk: the chance that is allowed.
+        """
 
         def minus_count(rate: Reals, log_risk: Reals, wanted: Reals) -> Reals:
             level, log, rows = self._worst(rate, lambda _, rows: rows > wanted)
@@ -88,7 +109,12 @@ class UnitSizes:
         return np.where(none, -1, np.maximum(count, 0)).astype(np.int64)
 
     def largest_share(self, count: ArrayLike, risk: ArrayLike) -> Reals:
-        """The bound that the true share stays below with chance 1 − risk, when `count` rows were seen."""
+        """The bound that the true share stays below with chance 1 − risk, when `count` rows were seen.
+
+        Args:
+            count: how many rows lie on one side of a threshold.
+            risk: the chance that is allowed.
+        """
 
         def share(rate: Reals, x: Reals, log_risk: Reals) -> Reals:
             level, log, rows = self._worst(rate, lambda log, _: _times(rate, x) + log < log_risk)

@@ -14,7 +14,14 @@ from rankreg.train.config import (
 from rankreg.train.folder import FolderInUseError, in_use, locked
 from rankreg.train.inference import score, score_samples
 from rankreg.train.loop import DivergenceError
-from rankreg.train.run import Interrupted, Run, epochs, train, train_in_memory  # noqa: F401 - an old name
+from rankreg.train.run import (
+    Interrupted,
+    Run,
+    epochs,
+    train,
+    train_ensemble,
+    train_in_memory,  # noqa: F401 - an old name
+)
 
 __all__ = [
     "ALMMethod",
@@ -36,4 +43,5 @@ __all__ = [
     "score",
     "score_samples",
     "train",
+    "train_ensemble",
 ]

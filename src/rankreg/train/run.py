@@ -3,7 +3,7 @@
 import signal
 import threading
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from rankreg._terminal import Terminal
 from rankreg.datasets.splits import Splits
 from rankreg.distributed import World, device_named, join
 from rankreg.models import build_model
-from rankreg.scores import Scores
+from rankreg.scores import Scores, mean_scores
 from rankreg.train.config import TrainConfig
 from rankreg.train.folder import (
     Finished,
@@ -272,3 +272,33 @@ def train_in_memory(splits: Splits, config: TrainConfig, **options: Any) -> Run:
     """The old name of `train` without a folder."""
     warnings.warn("train_in_memory(splits, config) is now train(splits, config)", FutureWarning, stacklevel=2)
     return train(splits, config, score_parts=(), **options)
+
+
+def train_ensemble(
+    splits_of: Callable[[int], Splits], config: TrainConfig, out_dir: Path | str, *, members: int = 10
+) -> dict[str, Scores]:
+    """Train a network on each of several splits and average their scores.
+
+    Member k trains in out_dir/member-k with seed config.seed + k. Finished members are not repeated.
+
+    Args:
+        splits_of: the split of member k, e.g. `lambda k: load("cifar10", seed=k)`. All members must keep the same
+            samples for testing.
+        config: the training of member 0.
+        out_dir: the folder of the members.
+        members: how many networks, default 10.
+
+    Returns:
+        The mean scores of every part that all members share, by the part's name.
+
+    Raises:
+        ValueError: fewer than one member, or members that scored other samples.
+    """
+    if members < 1:
+        raise ValueError(f"members must be at least 1, got {members}")
+    runs = {}
+    for k in range(members):
+        own = config.model_copy(update={"seed": config.seed + k})
+        runs[f"member-{k}"] = train(splits_of(k), own, Path(out_dir) / f"member-{k}").scores
+    shared = set.intersection(*(set(scores) for scores in runs.values()))
+    return {part: mean_scores({name: scores[part] for name, scores in runs.items()}) for part in sorted(shared)}

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from rankreg.datasets.digits import digits
-from rankreg.ensemble import mean_scores, read_ensemble, train_ensemble
 from rankreg.models import MLPShape
-from rankreg.scores import Scores
-from rankreg.train import TrainConfig
+from rankreg.scores import Scores, mean_scores
+from rankreg.train import TrainConfig, train_ensemble
 
 
 def member(seed: int, *, shape: tuple[int, ...] = (6,)) -> Scores:
@@ -22,17 +21,6 @@ def test_the_mean_is_taken_in_logit_space(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(mean.values, (a.values + b.values + c.values) / 3, rtol=1e-6)
     np.testing.assert_array_equal(mean.ids, a.ids)
     assert mean.values.dtype == np.float32
-
-
-def test_a_missing_member_is_named(tmp_path: Path) -> None:
-    for name in ("split-0", "split-2"):
-        (tmp_path / name).mkdir()
-        member(int(name[-1])).save(tmp_path / name / "scores-test.npz")
-    runs = {f"split-{k}": tmp_path / f"split-{k}" for k in range(4)}
-    with pytest.raises(ValueError, match=r"2 of 4 members.*split-1.*split-3"):
-        read_ensemble(runs, "test")
-    both = read_ensemble({name: runs[name] for name in ("split-0", "split-2")}, "test")
-    np.testing.assert_allclose(both.values, (member(0).values + member(2).values) / 2, rtol=1e-6)
 
 
 def test_members_that_scored_other_samples_are_refused() -> None:
