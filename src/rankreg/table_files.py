@@ -23,6 +23,7 @@ from rankreg.safe_files import check_regular
 
 BLOCK = 1 << 16  # characters
 MANY = 1000  # rows with faults: more than that, and more than half of all, means that the first line is the odd one
+END = "end of the block"
 CHUNK = 50_000  # rows
 PARQUET = (".parquet", ".pq")
 COMPRESSED = {".gz": "gzip", ".xz": "xz", ".bz2": "bzip2", ".zip": "zip", ".zst": "Zstandard", ".tar": "tar"}
@@ -128,10 +129,17 @@ class Records(io.TextIOBase):
             self._jumps.append((self.rows, line - self.rows))
 
     def _even_rows(self, block: str) -> int:
-        """The number of records if each is a line of the right width, without quotation marks; else 0."""
+        """The number of records if each is a line of the right width; else 0."""
         lines = block.count("\n") + (not block.endswith("\n"))
-        if self.width < 2 or ord(self.separator) > 127 or '"' in block or block.count("\r") != block.count("\r\n"):
+        if self.width < 2 or ord(self.separator) > 127 or block.count("\r") != block.count("\r\n"):
             return 0
+        if '"' in block:
+            try:
+                records = list(csv.reader(chain(io.StringIO(block, newline=""), [END]), delimiter=self.separator))
+            except csv.Error:  # said later, with its line
+                return 0
+            whole = len(records) == lines + 1 and records.pop() == [END]  # else a quotation mark is open
+            return lines if whole and all(len(record) == self.width for record in records) else 0
         content = np.frombuffer(block.encode(), dtype=np.uint8)
         ends = np.flatnonzero(content == ord("\n"))
         marks = np.flatnonzero(content == ord(self.separator))

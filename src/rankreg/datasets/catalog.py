@@ -107,13 +107,13 @@ def located(name: str, given: Path | str | None = None) -> Path:
         get = f"run `rankreg data get {name}`, or " if entry.url else ""
         raise FileNotFoundError(
             f"{entry.title} is not in {data_folder(given)}: {get}{entry.by_hand};"
-            f" another folder is named by --data-dir or {VARIABLE}"
+            f" name another folder with --data-dir or {VARIABLE}"
         )
     return place
 
 
 def get(name: str, data_dir: Path | str | None = None) -> Path:
-    """Download a data set unless it is there; where it is."""
+    """Where the data set is; it is downloaded if it is not there."""
     entry = look_up(CATALOG, name, "data set")
     if (place := find(name, data_dir)) is not None:
         if place.is_file() and entry.md5 is not None and file_md5(place) != entry.md5:

@@ -1,4 +1,7 @@
-"""Which sample goes to which part."""
+"""Which sample goes to which part: fixed partitions, thinned classes, long tails, groups that stay together.
+
+Orders come from raw generator words, which numpy promises never to change: a split is the same on every version.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
