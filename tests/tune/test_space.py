@@ -268,3 +268,14 @@ def test_a_winner_is_held_against_the_better_of_shuffled_and_oversampled_batches
     alone = rank_trials(trials[2:], plan)  # the others diverged
     assert alone.baseline is None
     assert "nothing to compare with" in dict(result_lines(alone, plan, TWO, 0.9))["Beware"]
+
+
+def test_a_baseline_that_was_lost_is_owed_even_when_enough_trials_are_done() -> None:
+    plan = Space(TrainConfig(), methods=("buffer",), total=4)
+    done = [finished(k, name, params, 0.1) for k, (name, params) in enumerate(plan.wanted([]).items())]
+    assert plan.left(done) == 1
+    drawn = finished(3, "", done[0].params, 0.2)
+    del drawn.user_attrs["fixed"]
+    assert plan.left([*done, drawn]) == 0
+    assert plan.left([*done[1:], drawn, drawn]) == 1
+    assert Space(TrainConfig(), total=1).left(done[:1]) == 0
