@@ -1,7 +1,7 @@
 """Names: look-up in a literal table, with the nearest valid name in the error, and old spellings of parameters."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -14,9 +14,14 @@ def look_up(table: Mapping[str, Value], name: str, what: str) -> Value:
     """Return `table[name]`, or raise a ValueError that names what is valid."""
     if isinstance(name, str) and name in table:
         return table[name]
-    near = get_close_matches(str(name).lower(), table, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
+    hint = did_you_mean(str(name).lower(), table, cutoff=0.5)
     raise ValueError(f"unknown {what} {name!r}: {hint}choose one of {', '.join(map(repr, table))}")
+
+
+def did_you_mean(name: str, valid: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """A question that suggests the nearest valid name; empty if none is near."""
+    near = get_close_matches(name, list(valid), n=1, cutoff=cutoff)
+    return f"did you mean {near[0]!r}? " if near else ""
 
 
 def renamed(**new_names: str) -> Callable[[Callable[Given, Value]], Callable[Given, Value]]:

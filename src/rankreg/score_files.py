@@ -6,7 +6,6 @@ Labels are mapped only as told. Only the named columns are read.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from rankreg._names import did_you_mean
 from rankreg.labels import LabelRule, Reading, read_labels
 from rankreg.operating import Per
 from rankreg.safe_files import read_json
@@ -218,8 +218,7 @@ def check_columns(path: Path, wanted: list[str], header: list[str]) -> None:
     refuse_same_names(header, str(path))
     for name in wanted:
         if name not in header:
-            near = get_close_matches(name, header, n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            hint = did_you_mean(name, header)
             raise ValueError(f"{path} has no column {name!r}: {hint}it has {', '.join(map(repr, header[:20]))}")
 
 

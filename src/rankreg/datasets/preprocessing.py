@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
+from rankreg._names import did_you_mean
 from rankreg.table_files import row_words
 
 Floats = NDArray[np.float64]
@@ -185,8 +185,7 @@ def check_columns(rows: pd.DataFrame, wanted: Collection[str]) -> None:
     """Every wanted column is there."""
     for name in wanted:
         if name not in rows.columns:
-            near = get_close_matches(name, list(map(str, rows.columns)), n=1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            hint = did_you_mean(name, map(str, rows.columns))
             raise ValueError(f"no column {name!r}: {hint}The table has {', '.join(map(str, rows.columns))}")
 
 

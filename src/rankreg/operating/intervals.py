@@ -177,7 +177,7 @@ def fpr_at_tpr_interval(
     levels = np.atleast_1d(np.asarray(tpr, dtype=np.float64))
     estimates = fpr_at_tpr(sample.positive, sample.scores, levels.tolist())
     ordered, n = np.sort(sample.positives), len(sample.positives)
-    quantile_risk, count_risk = divided_risks(sample.positive_trials, sample.negative_trials, confidence)
+    quantile_risk, count_risk = _divided_risks(sample.positive_trials, sample.negative_trials, confidence)
     possible, sure = np.where(levels < 1, levels, 0.5), [1 - quantile_risk]
     lowest = np.where(levels < 1, certified_ranks(sample.positive_trials, possible, sure)[:, 0], 0)
     # From the other end: s⁺_(b) < q has the chance that n − b or fewer of n reach q, each with chance tpr.
@@ -194,7 +194,7 @@ def fpr_at_tpr_interval(
     return found if np.ndim(tpr) else found[0]
 
 
-def divided_risks(positives: Trials, negatives: Trials, confidence: float) -> tuple[float, float]:
+def _divided_risks(positives: Trials, negatives: Trials, confidence: float) -> tuple[float, float]:
     """The risk of each bound of the quantile, and of each bound of the share of negatives beyond it."""
     n, m = (found.units if isinstance(found, UnitSizes) else found for found in (positives, negatives))
     share = min(max(m / (n + m), 0.05), 0.95)
@@ -333,6 +333,10 @@ def aucs(positive: Bools, columns: list[Floats], units: NDArray[np.int64] | None
 
     Raises:
         ValueError: fewer than two samples of a class, or a single unit.
+
+    >>> positive, scores = np.array([False, False, True, True]), np.array([0.1, 0.4, 0.35, 0.8])
+    >>> aucs(positive, [scores]).areas.tolist()
+    [0.75]
     """
     counts = np.count_nonzero(positive), np.count_nonzero(~positive)
     if min(counts) < 2:

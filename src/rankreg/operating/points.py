@@ -161,6 +161,10 @@ def assumption(found: Counted) -> str:
 
     Returns:
         The sentence.
+
+    >>> from rankreg.operating import monitor
+    >>> assumption(monitor([1.0, 2.0], threshold=0.0))[-50:]
+    'and the 2 positives are independent of each other.'
     """
     count, what = (found.positives, "positive") if found.units is None else (found.units, "unit")
     who = f"the {count:,} {what}s are" if count != 1 else f"the one {what} is"

@@ -293,6 +293,11 @@ def train_ensemble(
 
     Raises:
         ValueError: fewer than one member, or members that scored other samples.
+
+    >>> from rankreg.datasets import load
+    >>> train_ensemble(lambda k: load("digits", seed=k), TrainConfig(), "runs", members=0)
+    Traceback (most recent call last):
+    ValueError: members must be at least 1, got 0
     """
     if members < 1:
         raise ValueError(f"members must be at least 1, got {members}")
