@@ -4,7 +4,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench tables clean
+.PHONY: help demo test check bench tables tree clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ bench: .venv/installed ## speed and memory, as ratios
 
 tables: .venv/installed ## docs/tables, from the records
 	@$(BIN)/python docs/render.py
+
+tree: .venv/installed ## the list of files in docs/architecture.md
+	@$(BIN)/python -m docs.tree
 
 clean: ## remove the environment and every cache
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
