@@ -1,4 +1,4 @@
-"""`make tree`: the list of source files in docs/architecture.md, from the first sentence of each file's docstring."""
+"""`make tree`: the list of source files in docs/architecture.md, from the first sentence of each docstring."""
 
 import ast
 import re
