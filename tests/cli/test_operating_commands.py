@@ -88,7 +88,7 @@ def test_labels_are_mapped_as_told(run: Run, table: pd.DataFrame, column: str, v
 def test_labels_are_never_guessed(run: Run, table: pd.DataFrame, column: str) -> None:
     status, out, error = run("certify", "scores.csv", "--score", "model output", "--label", column)
     assert (status, out) == (2, "")
-    assert "--positive VALUE; nothing is guessed" in error
+    assert "--positive" in error
 
 
 def test_parquet_and_compressed_files_read_alike(run: Run, table: pd.DataFrame) -> None:
