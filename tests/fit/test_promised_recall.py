@@ -97,6 +97,7 @@ def scorer_is_the_first_column(monkeypatch: pytest.MonkeyPatch) -> None:
     stub = SimpleNamespace(
         **dict.fromkeys(("network", "config", "inputs")),
         history=[],
+        parts={},
         best_epoch=0,
         scores=lambda data: data[:, 0].astype(np.float32),
     )
