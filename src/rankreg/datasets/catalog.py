@@ -178,12 +178,11 @@ def _append(url: str, part: Path, timeout: float) -> None:
             raise ConnectionError("the part on disk is longer than the file: starting again") from error
         raise
     with response, progress_bar(in_bytes=True) as progress:
-        resumed = response.status == 206
+        size = have if response.status == 206 else 0  # other servers start again
         expected = response.headers.get("Content-Length")
-        total = int(expected) + (have if resumed else 0) if expected else None
-        task = progress.add_task(part.name.removesuffix(".part"), total=total, completed=have if resumed else 0)
-        size = have if resumed else 0
-        with part.open("ab" if resumed else "wb") as file:
+        total = int(expected) + size if expected else None
+        task = progress.add_task(part.name.removesuffix(".part"), total=total, completed=size)
+        with part.open("ab" if size else "wb") as file:
             while block := response.read(BLOCK):
                 file.write(block)
                 size += len(block)

@@ -126,13 +126,7 @@ def table(
     {'train': 60, 'validation': 10, 'calibration': 15, 'test': 15}
     """
     chosen = TableOptions(**columns) if options is None else replace(options, **columns)
-    target, group, id_column, drop, categorical = (
-        chosen.target,
-        chosen.group,
-        chosen.id_column,
-        chosen.drop,
-        chosen.categorical,
-    )
+    target, group, id_column, categorical = chosen.target, chosen.group, chosen.id_column, chosen.categorical
     if target is None:
         raise ValueError(f"{Path(path).name} is a table: say which column is the target with --target COLUMN")
     read = read_table(path, header=chosen.header, text=categorical)
@@ -141,12 +135,12 @@ def table(
         raise ValueError(f"{path} holds no rows{', only a header line' if chosen.header else ''}")
     special = [name for name in (target, group, id_column) if name is not None]
     _check_target(rows, target, chosen.header)
-    check_columns(rows, [*special, *drop, *categorical])
+    check_columns(rows, [*special, *chosen.drop, *categorical])
     labels, found = read_labels(
         rows[target], chosen.labels, f"{path}: the target {target!r}", name_row=read.name_row
     )
     check_both_classes(labels, shares, ("negative", "positive"))
-    features = rows.drop(columns=[*special, *(name for name in drop if name not in special)])
+    features = rows.drop(columns=[*special, *(name for name in chosen.drop if name not in special)])
     check_cells(features, categorical, str(path), read.name_row)
     names = _all_distinct(features, categorical)
     if names and len(names) == features.shape[1]:
