@@ -11,7 +11,16 @@ Given = ParamSpec("Given")
 
 
 def look_up(table: Mapping[str, Value], name: str, what: str) -> Value:
-    """Return `table[name]`, or raise a ValueError that names what is valid."""
+    """Return `table[name]`, or raise a ValueError that names what is valid.
+
+    Args:
+        table: values by name.
+        name: the name asked for.
+        what: what messages call such a name, e.g. "loss".
+
+    >>> look_up({"bce": 1}, "bce", "loss")
+    1
+    """
     if isinstance(name, str) and name in table:
         return table[name]
     hint = did_you_mean(str(name).lower(), table, cutoff=0.5)

@@ -38,7 +38,16 @@ def printable(text: str) -> str:
 
 
 def say(text: object, *, err: bool = False, nl: bool = True) -> None:
-    """Print a line; err: to the standard error."""
+    """Print a line of text from any origin: control codes in it are shown, not obeyed.
+
+    Args:
+        text: the line.
+        err: print to the standard error.
+        nl: end the line.
+
+    >>> say("3 alarms")
+    3 alarms
+    """
     typer.echo(printable(str(text)), err=err, nl=nl)
 
 

@@ -39,7 +39,20 @@ def check_regular(path: Path) -> None:
 
 
 def read_json(path: Path, advice: str = "") -> Any:
-    """What the JSON file holds; advice: what to do if it cannot be read, the end of the message."""
+    """What a JSON file holds.
+
+    Args:
+        path: the file.
+        advice: the end of the message if it cannot be read: what to do.
+
+    Raises:
+        ValueError: the file is too large, not JSON, nested too deeply, or holds a huge number.
+
+    >>> Path("run.json").write_text('{"seed": 1}')
+    11
+    >>> read_json(Path("run.json"))
+    {'seed': 1}
+    """
     raw = read_within(path, LARGEST_JSON)
     try:
         content = json.loads(raw.decode())
@@ -61,7 +74,19 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_arrays(path: Path) -> "dict[str, NDArray[Any]]":
-    """The arrays in an .npz file, by name; none is made of Python objects."""
+    """The arrays in an .npz file, by name. Python objects are refused.
+
+    Args:
+        path: the file.
+
+    Raises:
+        ValueError: the file is damaged, too large, or holds something else.
+
+    >>> import numpy as np
+    >>> np.savez("scores.npz", values=np.arange(3))
+    >>> read_arrays(Path("scores.npz"))["values"].tolist()
+    [0, 1, 2]
+    """
     import numpy as np
 
     content = io.BytesIO(read_within(path, LARGEST_ARRAYS))  # from here on a fault is the content's, not the disk's
@@ -124,7 +149,17 @@ def _reason(error: BaseException) -> str:
 
 
 def write_whole(path: Path, content: bytes, *, shared: bool = False) -> None:
-    """Write all of it, or nothing; see `whole_file`."""
+    """Write a file that is there whole or, after a crash or on a full disk, as it was before.
+
+    Args:
+        path: the file; its folder must exist.
+        content: all of it.
+        shared: others, on any machine, may be writing the same file.
+
+    >>> write_whole(Path("notes.txt"), b"done")
+    >>> Path("notes.txt").read_text()
+    'done'
+    """
     with whole_file(path, shared=shared) as file:
         file.write(content)
 
@@ -167,7 +202,14 @@ def whole_file(path: Path, *, shared: bool = False) -> Iterator[IO[bytes]]:
 def is_stream(path: Path) -> bool:
     """Whether what is written there is passed on at once: to a pipe, a terminal, /dev/null, the standard output.
 
-    A folder, another device or a socket is a ValueError: nothing can be written there, or should be.
+    Args:
+        path: where something will be written.
+
+    Raises:
+        ValueError: it is a folder, another device or a socket.
+
+    >>> is_stream(Path("new.csv"))
+    False
     """
     try:
         found = path.stat()
