@@ -113,7 +113,9 @@ def _brackets(
         total = drawn.sum(axis=1)
         for model in (0, 1):
             under = drawn[:, below[model]].sum(axis=1)
-            found[model].append(_bracket(under, drawn[:, columns[model]], miss * total, total))
+            gap_ends = drawn[:, columns[model]].cumsum(axis=1)
+            edges = np.concatenate([np.zeros((len(drawn), 1)), gap_ends], axis=1) + under[:, None]
+            found[model].append(_bracket(edges, miss * total, total))
     first, second = (
         Bracket(window.levels, *(np.concatenate(parts) for parts in zip(*chunks, strict=True)))
         for window, chunks in zip(windows, found, strict=True)
@@ -165,14 +167,16 @@ def _window(scores: Floats, times: Reals, units: Places, miss: float) -> Window:
     return Window(order[first:last], levels, below)
 
 
-def _bracket(under: Reals, gaps: Reals, wanted: Reals, total: Reals) -> tuple[Places, Reals]:
-    """The last level whose cumulated share stays within the wanted one, and the way from there to the next."""
-    edges = np.concatenate([np.zeros((len(gaps), 1)), gaps.cumsum(axis=1)], axis=1) + under[:, None]
+def _bracket(edges: Reals, wanted: Reals, total: Reals) -> tuple[Places, Reals]:
+    """The last level whose cumulated share stays within the wanted one, and the way to the next.
+
+    edges: the share below each level, one row per draw.
+    """
+    last = edges.shape[1] - 1
     lower = np.count_nonzero(edges[:, 1:] <= wanted[:, None], axis=1)
-    draws = np.arange(len(gaps))
+    draws = np.arange(len(edges))
     start = edges[draws, lower]
-    beyond = lower == gaps.shape[1]
-    stop = np.where(beyond, total, edges[draws, np.minimum(lower + 1, gaps.shape[1])])
+    stop = np.where(lower == last, total, edges[draws, np.minimum(lower + 1, last)])
     return lower, np.clip((wanted - start) / (stop - start), 0, 1)
 
 
@@ -265,12 +269,10 @@ def population_draws(
     below = np.concatenate([start, of_negatives[:, rising].cumsum(axis=1)], axis=1)
     less, more = (np.searchsorted(negatives[rising], positives, side=side) for side in ("left", "right"))
     alarms_above = np.concatenate([[0], less[order], [len(negatives)]])  # of a threshold at −∞, each positive, ∞
-    edges = np.concatenate([start, of_positives[:, order].cumsum(axis=1), start + 1], axis=1)
+    edges = np.concatenate([start, of_positives[:, order].cumsum(axis=1)], axis=1)
     each, rates = np.arange(draws), np.empty((draws, len(tprs)))
     for column, tpr in enumerate(tprs):
-        lower = np.count_nonzero(edges[:, 1:-1] <= 1 - tpr, axis=1)
-        left, right = edges[each, lower], edges[each, lower + 1]
-        way = (1 - tpr - left) / (right - left)
+        lower, way = _bracket(edges, np.full(draws, 1 - tpr), np.ones(draws))
         before, after = (1 - below[each, alarms_above[lower + step]] for step in (0, 1))
         rates[:, column] = (1 - way) * before + way * after
     weights = of_positives[:, :-1] / of_positives[:, :-1].sum(axis=1, keepdims=True)
