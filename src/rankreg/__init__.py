@@ -7,6 +7,8 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rankreg._moved import keep_old_names
+
 if TYPE_CHECKING:
     from rankreg import losses, metrics, operating
     from rankreg.alm import ALM
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from rankreg.regularizer import RankReg, rank_penalty
 
 __version__ = "0.1.0"
+
+keep_old_names()
 
 _HOME = {
     "ALM": "alm",

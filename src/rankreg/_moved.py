@@ -8,7 +8,17 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-MOVED: dict[str, str] = {}
+MOVED = {
+    "rankreg.bench": "rankreg_bench",
+    "rankreg.boosting.objective": "rankreg.boosting.objectives",
+    "rankreg.bundle.files": "rankreg.bundle.storage",
+    "rankreg.desk": "rankreg.score_files",
+    "rankreg.estimator": "rankreg.estimators",
+    "rankreg.export": "rankreg.bundle",
+    "rankreg.multiclass": "rankreg",
+    "rankreg.predict": "rankreg.bundle",
+    "rankreg.thresholding": "rankreg.estimators",
+}
 
 
 class MovedModules(MetaPathFinder, Loader):

@@ -1,4 +1,6 @@
-"""`rankreg bench` and `rankreg demo`: doors to the package `rankreg_bench`, imported when one is used."""
+"""`rankreg bench` and `rankreg demo`: doors to the package `rankreg_bench`, loaded when one is used."""
+
+from importlib.metadata import entry_points
 
 import typer
 
@@ -22,12 +24,10 @@ def demo(context: typer.Context) -> None:
 
 
 def _enter(context: typer.Context, *arguments: str) -> None:
-    try:
-        from rankreg_bench.cli import app
-    except ModuleNotFoundError as error:
-        if error.name not in ("rankreg_bench", "rankreg_bench.cli"):
-            raise
-        raise ValueError("the package rankreg_bench is missing: install rankreg again, with pip") from error
+    doors = entry_points(group="rankreg.commands", name="bench")
+    if not doors:
+        raise ValueError("the package rankreg_bench is missing: install rankreg again, with pip")
+    app = next(iter(doors)).load()
     name = context.parent.command_path if context.parent and arguments[:1] == ("demo",) else context.command_path
     status = app(list(arguments), prog_name=name, standalone_mode=False)
     if isinstance(status, int) and status:
