@@ -96,8 +96,8 @@ def _summary(values: dict[tuple[str, str], Numbers]) -> str:
             better = np.count_nonzero(middle < -np.abs(half))
             worse = np.count_nonzero(middle > np.abs(half))
             sentences.append(
-                f"{ours} less {other}: {middle.size} differences (four numbers, {len(tables)} tables), of which"
-                f" {better} are better and {worse} worse by more than their interval."
+                f"{ours} less {other}: {middle.size} differences (four numbers, {len(tables)} tables). By more"
+                f" than their interval, {better} are better and {worse} worse."
             )
     return "\n".join(f"- {sentence}" for sentence in sentences)
 
