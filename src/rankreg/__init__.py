@@ -7,7 +7,7 @@ import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rankreg._moved import keep_old_names
+from rankreg.names import keep_old_names
 
 if TYPE_CHECKING:
     from rankreg import losses, metrics, operating

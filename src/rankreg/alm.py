@@ -20,7 +20,7 @@ from rankreg._checks import (
     one_against_rest,
     values_are_readable,
 )
-from rankreg._names import renamed
+from rankreg.names import renamed
 from rankreg.published import ALM_SETTINGS
 
 PUBLISHED = ALM_SETTINGS  # data set → base loss → (μ₀, δ)

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from rankreg._checks import check_ids, check_scores
-from rankreg._names import look_up
 from rankreg.metrics import column_hint
+from rankreg.names import look_up
 
 Tree = TypeVar("Tree")
 PolicyName = Literal["dequeue-max", "dequeue-min", "fifo"]

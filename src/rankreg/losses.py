@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, softplus
 
 from rankreg._checks import at_least_float32, check_binary, check_multiclass, check_not_negative, check_positive
-from rankreg._names import look_up
+from rankreg.names import look_up
 from rankreg.published import LOSS_SETTINGS
 
 __all__ = ["LOSSES", "PUBLISHED", "PerSampleLoss", "cross_entropy", "make_loss"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankreg._names import renamed
+from rankreg.names import renamed
 
 if TYPE_CHECKING:
     from torch import Tensor

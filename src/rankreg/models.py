@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rankreg._checks import at_least_float32
-from rankreg._names import look_up
+from rankreg.names import look_up
 
 __all__ = ["MLPShape", "Pixels", "ResNetShape", "build_model"]
 

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from rankreg._names import look_up
 from rankreg.losses import PerSampleLoss
+from rankreg.names import look_up
 
 
 class Term(Protocol):

@@ -10,6 +10,8 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+__all__ = ["WorkerDied", "cores", "keep_freed_memory", "run_parallel"]
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 

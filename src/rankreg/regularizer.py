@@ -13,7 +13,7 @@ from rankreg._checks import (
     check_positive,
     one_against_rest,
 )
-from rankreg._names import look_up, renamed
+from rankreg.names import look_up, renamed
 from rankreg.ranking import black_box_gradient, change_by_sorting, ranks_among_all, ranks_among_others
 
 PenaltyName = Literal["rank", "squared", "cubed", "exponential"]

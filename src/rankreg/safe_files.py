@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+__all__ = ["is_stream", "read_arrays", "read_json", "write_whole"]
+
 LARGEST_JSON = 20_000_000  # bytes
 LARGEST_TOML = 1_000_000
 LARGEST_ARRAYS = 4_000_000_000  # unpacked

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg._names import did_you_mean
 from rankreg.labels import LabelRule, Reading, read_labels
+from rankreg.names import did_you_mean
 from rankreg.operating import Per
 from rankreg.safe_files import read_json
 from rankreg.table_files import (

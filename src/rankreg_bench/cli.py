@@ -7,7 +7,9 @@ from typing import Annotated, Any
 import typer
 
 import rankreg.cli
-from rankreg.extension import Terminal, is_stream, look_up, say
+from rankreg.names import look_up
+from rankreg.safe_files import is_stream
+from rankreg.terminal import Terminal, say
 from rankreg_bench import figures
 from rankreg_bench.contrasts import Question, compare_pages
 from rankreg_bench.grids import RunPlan, experiment_of, plans_of

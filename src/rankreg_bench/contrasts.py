@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.extension import look_up
+from rankreg.names import look_up
 from rankreg.notation import plain, signed
 from rankreg_bench.arms import ARMS, PRESETS
 from rankreg_bench.differences import (

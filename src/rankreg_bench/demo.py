@@ -6,8 +6,8 @@ import numpy as np
 from PIL import Image
 
 from rankreg.datasets import load
-from rankreg.extension import Terminal
 from rankreg.report import Model, Settings, write
+from rankreg.terminal import Terminal
 from rankreg_bench.arms import ARMS
 from rankreg_bench.grids import DATA
 from rankreg_bench.pages import Page, print_pages

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rankreg.extension import look_up
+from rankreg.names import look_up
 from rankreg.published import ALM_SETTINGS, LOSS_SETTINGS
 from rankreg_bench.arms import (
     ARMS,

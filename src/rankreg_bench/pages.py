@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rankreg.extension import look_up, write_whole
+from rankreg.names import look_up
 from rankreg.notation import plain
 from rankreg.operating import Interval
+from rankreg.safe_files import write_whole
 
 WIDTH = 120  # of lines that do not go to a terminal; a table may be a little wider than its titles and notes
 WIDEST, LABEL = 160, 26

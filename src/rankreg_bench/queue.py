@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rankreg.extension import WorkerDied, run_parallel
+from rankreg.pool import WorkerDied, run_parallel
 from rankreg_bench.grids import RunPlan, unique
 from rankreg_bench.records import Outcome, RecordFolder
 

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.extension import look_up, read_arrays, read_json, write_whole
+from rankreg.names import look_up
 from rankreg.operating import Interval
+from rankreg.safe_files import read_arrays, read_json, write_whole
 from rankreg.scores import Scores, joined, mean_scores
 from rankreg_bench.arms import ARMS
 from rankreg_bench.estimates import intervals_of, measured, measures_of

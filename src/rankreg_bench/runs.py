@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankreg.extension import keep_freed_memory
+from rankreg.pool import keep_freed_memory
 from rankreg.scores import Scores
 from rankreg_bench.arms import PRESETS
 from rankreg_bench.grids import RunPlan

@@ -11,7 +11,8 @@ import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from rankreg.extension import Terminal, cores
+from rankreg.pool import cores
+from rankreg.terminal import Terminal
 from rankreg_bench.arms import PRESETS
 from rankreg_bench.grids import DATA, EXPERIMENTS, RunPlan, offers, plans_of, unique
 from rankreg_bench.records import RecordFolder, Selection

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.extension import WorkerDied
+from rankreg.pool import WorkerDied
 from rankreg_bench import cli, queue
 from rankreg_bench.grids import RunPlan, plan_run
 from rankreg_bench.queue import Answer, Place

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rankreg.extension import WorkerDied
+from rankreg.pool import WorkerDied
 from rankreg.scores import Scores
 from rankreg.train import in_use, locked
 from rankreg_bench import cli, queue

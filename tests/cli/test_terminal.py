@@ -9,7 +9,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from rankreg._terminal import Terminal, printable
+from rankreg.terminal import Terminal, printable
 from tests.conftest import Run
 from tests.own_data import command
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from rankreg._moved import MOVED
+from rankreg.names import MOVED
 
 
 @pytest.mark.parametrize("old", MOVED)

@@ -17,7 +17,6 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from rankreg._names import renamed
 from rankreg.boosting.fpr_metric import lightgbm_fpr_at_tpr, xgboost_fpr_at_tpr
 from rankreg.boosting.objectives import (
     DEFAULT_REACH,
@@ -28,6 +27,7 @@ from rankreg.boosting.objectives import (
     xgboost_objective,
 )
 from rankreg.labels import binary_target, positive_class
+from rankreg.names import renamed
 from rankreg.regularizer import PenaltyName
 
 Arrays = tuple[Any, Any, Any]  # inputs, labels of 0 and 1, weights or None

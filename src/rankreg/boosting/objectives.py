@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from rankreg._checks import check_not_negative, check_positive, distinct
-from rankreg._names import look_up
+from rankreg.names import look_up
 from rankreg.ranking import black_box_gradient, change_by_lookup
 from rankreg.regularizer import PENALTIES, PenaltyName, width_of
 

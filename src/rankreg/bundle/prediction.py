@@ -15,7 +15,6 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from rankreg._terminal import progress_bar
 from rankreg.bundle.card import BundleCard
 from rankreg.bundle.evaluation import Evaluation, evaluate_scores
 from rankreg.bundle.storage import Bundle
@@ -26,6 +25,7 @@ from rankreg.metrics import raises_alarm
 from rankreg.safe_files import whole_file
 from rankreg.scores import Scores
 from rankreg.table_files import table_chunks
+from rankreg.terminal import progress_bar
 from rankreg.train import score
 
 IMAGES = 128  # decoded at once

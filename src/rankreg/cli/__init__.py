@@ -5,8 +5,8 @@ import sys
 
 import typer
 
-from rankreg._terminal import say, spell_what_cannot_be_encoded
 from rankreg.cli import bench, data, fit, operating, report, tune
+from rankreg.terminal import say, spell_what_cannot_be_encoded
 
 app = typer.Typer(
     help="Few false alarms at a high true positive rate, for rare and critical classes.",

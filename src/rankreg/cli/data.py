@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rankreg._terminal import say
+from rankreg.terminal import say
 
 
 def _option(panel: str | None, text: str, *names: str) -> Any:

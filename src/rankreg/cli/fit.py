@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from rankreg._terminal import say, show_lines
 from rankreg.cli.data import Groups, Negative, RestNegative, Size, takes_table_options
 from rankreg.safe_files import is_stream
+from rankreg.terminal import say, show_lines
 
 if TYPE_CHECKING:
     from rankreg.datasets.table import TableOptions

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rankreg._terminal import say, show_lines, show_table, waiting
 from rankreg.cli import options as opt
+from rankreg.terminal import say, show_lines, show_table, waiting
 
 
 def register(app: typer.Typer) -> None:

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from rankreg._terminal import say, waiting
 from rankreg.cli import options as opt
+from rankreg.terminal import say, waiting
 
 
 def register(app: typer.Typer) -> None:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rankreg._terminal import Terminal, say, show_lines
 from rankreg.cli.data import DataDir, Groups, Size, takes_table_options
 from rankreg.cli.fit import show_commands
+from rankreg.terminal import Terminal, say, show_lines
 
 if TYPE_CHECKING:
     from rankreg.datasets.table import TableOptions

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rankreg._names import look_up
 from rankreg.datasets.catalog import data_folder
 from rankreg.datasets.partitions import Partition
 from rankreg.datasets.splits import Samples, Splits
+from rankreg.names import look_up
 
 if TYPE_CHECKING:
     from rankreg.datasets.table import TableOptions

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import platformdirs
 
-from rankreg._names import look_up
-from rankreg._terminal import progress_bar
+from rankreg.names import look_up
+from rankreg.terminal import progress_bar
 
 VARIABLE = "RANKREG_DATA"
 ATTEMPTS = 4

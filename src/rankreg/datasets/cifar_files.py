@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg._terminal import progress_bar
 from rankreg.datasets.catalog import located
 from rankreg.safe_files import check_regular
 from rankreg.table_files import DAMAGE, is_of_the_system
+from rankreg.terminal import progress_bar
 
 MOST = 1000  # classes; CIFAR-100 has 100
 LONGEST_NAME = 200  # bytes

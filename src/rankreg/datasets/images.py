@@ -17,12 +17,12 @@ import platformdirs
 from numpy.typing import NDArray
 from PIL import Image
 
-from rankreg._names import look_up
-from rankreg._terminal import progress_bar
 from rankreg.datasets.partitions import SHARES, check_both_classes, distinct_or_none, linked, own_parts
 from rankreg.datasets.splits import Splits, image_preprocessing, samples_of
 from rankreg.labels import LabelRule, Reading, read_labels
+from rankreg.names import look_up
 from rankreg.safe_files import check_regular, read_rgb
+from rankreg.terminal import progress_bar
 
 try:
     import fcntl

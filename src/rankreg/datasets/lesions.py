@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg._names import look_up
 from rankreg.datasets.catalog import located
 from rankreg.datasets.images import cache_folder, decode, image_size
 from rankreg.datasets.partitions import PARTITION_SEED, check_parts, stratified_parts, thin
 from rankreg.datasets.splits import Splits, image_preprocessing, samples_of
+from rankreg.names import look_up
 from rankreg.safe_files import read_arrays
 from rankreg.table_files import readable_csv
 

@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-from rankreg._names import did_you_mean
+from rankreg.names import did_you_mean
 from rankreg.table_files import row_words
 
 Floats = NDArray[np.float64]

@@ -27,8 +27,8 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
-from rankreg._names import look_up
 from rankreg.labels import binary_target, positive_class
+from rankreg.names import look_up
 from rankreg.operating import (
     NotEnoughPositives,
     OperatingPoint,

@@ -16,13 +16,13 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import validate_data
 from torch import nn
 
-from rankreg._names import look_up
 from rankreg.datasets.images import image_size
 from rankreg.datasets.partitions import distinct_or_none, linked
 from rankreg.datasets.preprocessing import FARTHEST, NumericColumn, TablePreprocessor, is_far, spread, standardised
 from rankreg.datasets.splits import Samples, Splits, image_preprocessing
 from rankreg.estimators.certified_threshold import Places, Units, check_enough, check_share, hold_out
 from rankreg.metrics import threshold_at_tpr
+from rankreg.names import look_up
 from rankreg.operating import ChosenThreshold
 from rankreg.operating.certification import lowered
 from rankreg.operating.guarantees import check_confidence, check_target

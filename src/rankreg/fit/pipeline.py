@@ -9,13 +9,13 @@ import numpy as np
 from PIL import Image
 from pydantic import ValidationError
 
-from rankreg._names import look_up
 from rankreg.bundle import Bundle, Evaluation, Threshold, evaluate_scores, save_bundle
 from rankreg.bundle.card import versions_of
 from rankreg.bundle.evaluation import write_scores
 from rankreg.bundle.storage import INNER
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.distributed import join
+from rankreg.names import look_up
 from rankreg.notation import json_value
 from rankreg.operating import Per, choose_threshold, positives_needed
 from rankreg.report import Model, Settings, write

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from rankreg._checks import at_least_float32, check_binary, one_against_rest
-from rankreg._names import look_up, renamed
 from rankreg.metrics import fpr_at_tpr
+from rankreg.names import look_up, renamed
 
 try:
     from torchmetrics import Metric

@@ -22,12 +22,12 @@ from pydantic_core import ErrorDetails
 from torch import nn
 from torch.optim import SGD, AdamW, Optimizer
 
-from rankreg._names import look_up
 from rankreg.alm import ALM
 from rankreg.augment import AUGMENTATIONS
 from rankreg.buffer import PolicyName
 from rankreg.losses import LOSSES, PerSampleLoss, check_settings, cross_entropy, make_loss
 from rankreg.models import ModelShape
+from rankreg.names import look_up
 from rankreg.objective import Term
 from rankreg.regularizer import DEFAULT_REACH, DEFAULT_WEIGHT, AmongName, PenaltyName, RankReg, SpaceName
 from rankreg.safe_files import read_toml

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from rich.progress import Progress
 
-from rankreg._terminal import Terminal
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.safe_files import read_json, write_whole
 from rankreg.scores import Scores
+from rankreg.terminal import Terminal
 from rankreg.train.config import TrainConfig, renamed
 
 CHUNK = 1 << 24  # bytes of inputs read at a time

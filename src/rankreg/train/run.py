@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
 
-from rankreg._terminal import Terminal
 from rankreg.datasets.splits import Splits
 from rankreg.distributed import World, device_named, join
 from rankreg.models import build_model
 from rankreg.scores import Scores, mean_scores
+from rankreg.terminal import Terminal
 from rankreg.train.config import TrainConfig
 from rankreg.train.folder import (
     Finished,

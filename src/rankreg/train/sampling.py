@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rankreg._names import look_up
 from rankreg.datasets.splits import Samples
+from rankreg.names import look_up
 
 Positions = NDArray[np.int64]
 

@@ -14,10 +14,10 @@ import torch
 from optuna.exceptions import TrialPruned
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from rankreg._terminal import progress_bar
 from rankreg.datasets.splits import Splits
 from rankreg.distributed import join
 from rankreg.pool import WorkerDied, run_parallel
+from rankreg.terminal import progress_bar
 from rankreg.train import DivergenceError, epochs
 from rankreg.train.folder import locked
 from rankreg.tune.search_data import Data, identity, load_parts

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rankreg._names import look_up
 from rankreg.datasets import load
 from rankreg.datasets.splits import Splits
 from rankreg.fit import Source, load_source
+from rankreg.names import look_up
 from rankreg.train.folder import fingerprint
 
 

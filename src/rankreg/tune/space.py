@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from rankreg._names import look_up
 from rankreg.fit import settings as fit_settings
+from rankreg.names import look_up
 from rankreg.train import TrainConfig
 from rankreg.tune.search_data import Data
 

@@ -1,13 +1,35 @@
-"""Names: look-up in a literal table, with the nearest valid name in the error, and old spellings of parameters."""
+"""Names: look-up in a table with the nearest valid name in the error, and old names of parameters and modules.
 
+Old names keep working for one version, with a FutureWarning that gives the new name.
+"""
+
+import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import wraps
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import ParamSpec, TypeVar
+
+__all__ = ["look_up"]
 
 Value = TypeVar("Value")
 Given = ParamSpec("Given")
+
+MOVED = {
+    "rankreg.bench": "rankreg_bench",
+    "rankreg.boosting.objective": "rankreg.boosting.objectives",
+    "rankreg.bundle.files": "rankreg.bundle.storage",
+    "rankreg.desk": "rankreg.score_files",
+    "rankreg.estimator": "rankreg.estimators",
+    "rankreg.export": "rankreg.bundle",
+    "rankreg.multiclass": "rankreg",
+    "rankreg.predict": "rankreg.bundle",
+    "rankreg.thresholding": "rankreg.estimators",
+}
 
 
 def look_up(table: Mapping[str, Value], name: str, what: str) -> Value:
@@ -53,3 +75,24 @@ def renamed(**new_names: str) -> Callable[[Callable[Given, Value]], Callable[Giv
         return call
 
     return decorate
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """Finds the modules of `MOVED` under their old names, after every other finder has given up."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname in MOVED else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        new = MOVED[module.__name__]
+        warnings.warn(f"{module.__name__} is now {new}: import that", FutureWarning, stacklevel=2)
+        home = import_module(new)
+        module.__getattr__ = lambda name: getattr(home, name)  # type: ignore[method-assign]
+
+
+def keep_old_names() -> None:
+    """Install the finder, once."""
+    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+        sys.meta_path.append(MovedModules())
