@@ -1,6 +1,7 @@
 """`rankreg bench` and `rankreg demo`: doors to the package `rankreg_bench`, loaded when one is used."""
 
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 
 import typer
 
@@ -24,10 +25,10 @@ def demo(context: typer.Context) -> None:
 
 
 def _enter(context: typer.Context, *arguments: str) -> None:
-    doors = entry_points(group="rankreg.commands", name="bench")
-    if not doors:
+    door = next(iter(entry_points(group="rankreg.commands", name="bench")), None)
+    if door is None or find_spec(door.module.partition(".")[0]) is None:
         raise ValueError("the package rankreg_bench is missing: install rankreg again, with pip")
-    app = next(iter(doors)).load()
+    app = door.load()
     name = context.parent.command_path if context.parent and arguments[:1] == ("demo",) else context.command_path
     status = app(list(arguments), prog_name=name, standalone_mode=False)
     if isinstance(status, int) and status:
