@@ -135,15 +135,15 @@ class RankReg(nn.Module):
 
         loss = base(scores, labels) + λ · 1/|P| Σ_{i∈P} p(r_i)
 
-    The term comes in two forms. Every document uses these two names:
+    The term has three forms. Every document uses these names:
 
-    - `RankReg()`, the default: positives are ranked among negatives, by raw scores, with reach 1 and
+    - *Default*, `RankReg()`: positives are ranked among negatives, by raw scores, with reach 1 and
       weight 0.1.
-    - `RankReg.published()`, as the paper describes it: positives are ranked among all samples, by
-      probabilities, with γ = 1 and weight 1. With hundreds of positives it kept networks from
-      learning (docs/decisions/0053).
-
-    Gradient boosting has a term of its own, between the two: see `rankreg.boosting.objectives.RankObjective`.
+    - *Published*, `RankReg.published()`: as the paper describes it. Positives are ranked among all
+      samples, by probabilities, with γ = 1 and weight 1.
+    - *Scores*, `RankReg(among="all", weight=1.0)`: positives are ranked among all samples, by raw
+      scores, with reach 1 and weight 1. Most runs of the bench and gradient boosting use it. With
+      hundreds of positives it kept networks from learning (docs/decisions/0053).
 
     Args:
         penalty: p, one of "rank", "squared", "cubed", "exponential".

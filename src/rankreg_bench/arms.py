@@ -194,7 +194,7 @@ def _buffer(**changes: Any) -> dict[str, Any]:
 
 
 def _rankreg(*, buffer: Settings | None = None, **changes: Any) -> dict[str, Any]:
-    """The published ranking term in full, so that a record's hash covers what a default was at the time."""
+    """The ranking term on scores in full, so that a record's hash covers what a default was at the time."""
     settings = {"penalty": "squared", "space": "score", "margin": 0.0, "weight": 1.0, **changes}
     if "gamma" not in settings:
         settings.setdefault("reach", 1.0)
@@ -217,11 +217,11 @@ ARMS: dict[str, Arm] = {
     "base": Arm("base loss", {"batch_size": 64, "method": {"name": "none"}}),
     "alm": Arm("+ ALM", {"batch_size": 64, "method": {"name": "alm"}}),  # μ and δ follow from data and loss
     "buffer": Arm("+ buffer", _buffer_only()),
-    "rankreg": Arm("+ RankReg (published)", _rankreg()),
+    "rankreg": Arm("+ RankReg (scores)", _rankreg()),
     "oversampling": Arm("oversampled", {"batch_size": 64, "method": {"name": "none"}, "sampling": "balanced"}),
     "batch-32": Arm("batch 32", {"batch_size": 32, "method": {"name": "none"}}),
     NO_BUFFER: Arm("batch 32, as many steps as RankReg", _buffer_only(capacity=0)),
-    "probability": Arm("+ RankReg on probabilities, γ = 1", _rankreg(space="probability", gamma=1.0)),
+    "probability": Arm("+ RankReg (published)", _rankreg(space="probability", gamma=1.0)),
     "rank": Arm("penalty r", _rankreg(penalty="rank")),
     "cubed": Arm("penalty r³", _rankreg(penalty="cubed")),
     "exponential": Arm("penalty exp r", _rankreg(penalty="exponential")),
@@ -233,7 +233,7 @@ ARMS: dict[str, Arm] = {
         _rankreg(buffer={"policy": "fifo", "base_over": "batch"}),
         NO_BUFFER,
     ),
-    "oversampling-rankreg": _oversampled("oversampled + RankReg (published)"),
+    "oversampling-rankreg": _oversampled("oversampled + RankReg (scores)"),
     "oversampling-gentle": _oversampled("oversampled + RankReg (default)", among="negatives", weight=0.1),
     **{f"size-{n}": Arm(f"+ RankReg, buffer of {n}", _rankreg(buffer={"capacity": n})) for n in (0, 5, 10, 20, 48)},
     **{f"buffer-{n}": Arm(f"+ buffer of {n}", _buffer_only(capacity=n)) for n in (5, 10, 20)},

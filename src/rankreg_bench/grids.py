@@ -102,8 +102,9 @@ DATA: dict[str, Data] = {
 }
 
 TWO_TERMS = (
-    "RankReg (published): ranks among all, weight 1. RankReg (default): ranks among negatives, weight 0.1; the"
-    " library's default (docs/decisions/0053)."
+    "RankReg (scores) ranks raw scores among all samples, with reach 1 and weight 1. RankReg (published) ranks"
+    " probabilities, with γ = 1 and weight 1. RankReg (default) ranks positives among negatives, with weight 0.1"
+    " (docs/decisions/0053)."
 )
 METHODS: dict[str, str | None] = dict.fromkeys(
     ("base", "buffer", "probability", "oversampling", "among-negatives-weight-0.1", "rankreg", "alm")

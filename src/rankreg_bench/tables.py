@@ -55,7 +55,7 @@ NOTHING = TableEntry("–")
 # The bottom rows of the main tables: the gain of RankReg over the best of these; and the single networks' contrast
 GAINS = {"Δ over base/ALM": (OTHERS, BETTER), "Δ over buffer": (("buffer",), "buffer")}
 DELTA = (
-    "Δ: gain of RankReg (published), averaged over the base losses. Positive means fewer false alarms or higher"
+    "Δ: gain of RankReg (scores), averaged over the base losses. Positive means fewer false alarms or higher"
     " AUC. Base/ALM is the better of the two on the same numbers, so this Δ is slightly too small."
 )
 MEAN = "cifar10-100-noise"  # in CSV files, the name of what is averaged over shares of flipped labels

@@ -141,7 +141,7 @@ def test_an_arm_has_its_mean_solid_its_interval_its_ensemble_hollow_and_the_pape
 def test_arms_have_the_papers_names_where_it_names_all_and_ours_elsewhere(tmp_path: Path) -> None:
     expected = {
         "buffer-policy": ["dequeue-max", "fifo", "dequeue-min"],
-        "multiclass": ["base loss", "+ ALM", "+ buffer", "+ RankReg (published)"],
+        "multiclass": ["base loss", "+ ALM", "+ buffer", "+ RankReg (scores)"],
     }
     for name, labels in expected.items():
         record(tmp_path, plans_of(name, "compact", splits=1))

@@ -51,5 +51,5 @@ def test_nothing_is_averaged_while_a_share_is_missing(run: Run, tmp_path: Path) 
     for plan in plans_of("label-noise", "compact", splits=2, only=("cifar10-100", SHARES[0], "buffer", "rankreg")):
         write(tmp_path, plan)
     text = run("bench", "table", "label-noise", "--splits", "2", "--records", str(tmp_path))[1]
-    assert "RankReg (published) − buffer" in text
+    assert "RankReg (scores) − buffer" in text
     assert "averaged over" not in text

@@ -44,7 +44,7 @@ def test_a_main_table_has_the_papers_rows_the_published_values_and_delta(table: 
     assert (status, error) == (0, "")
     labels = [line.strip().split("  ")[0] for line in out.splitlines()]
     start = labels.index("BCE")
-    assert labels[start : start + 4] == ["BCE", "+ ALM", "+ buffer", "+ RankReg (published)"]
+    assert labels[start : start + 4] == ["BCE", "+ ALM", "+ buffer", "+ RankReg (scores)"]
     assert "(93.0)" in out  # BCE's published FPR@98
     assert out.index("official test set: 40 positives, 80 negatives") < out.index("extended test set")
     assert "100 positives, 80 negatives" in out
@@ -53,7 +53,7 @@ def test_a_main_table_has_the_papers_rows_the_published_values_and_delta(table: 
 def test_what_could_be_detected_is_said_of_the_ranking_term(run: Run, tmp_path: Path) -> None:
     write_all(tmp_path, "last-epoch", splits=3, only=("cifar100-100",))
     out = " ".join(run("bench", "table", "last-epoch", "--records", str(tmp_path))[1].split())
-    assert "a true RankReg (published), last epoch − buffer, last epoch of" in out
+    assert "a true RankReg (scores), last epoch − buffer, last epoch of" in out
 
 
 def test_runs_that_diverged_are_named(run: Run, tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_several_data_sets_are_compared_at_a_glance_before_the_details(table: Ru
     words = ("compare", "rankreg", "base", "--test", "official")
     brief, whole = (table(*words, *more)[1] for more in (("--brief",), ()))
     assert whole.startswith(brief.rstrip())
-    assert brief.count("RankReg (published) − base of single networks") == 2  # two classes, and several
+    assert brief.count("RankReg (scores) − base of single networks") == 2  # two classes, and several
     rows = {line.split("  ")[0].strip(): line.rstrip() for line in brief.splitlines() if line.startswith(" ")}
     for data, loss, title in (
         ("cifar100-100", "2 losses", "CIFAR-100 1:100"),
