@@ -41,10 +41,9 @@ class RankObjective:
     a: the booster's raw scores. s: a plus the log-odds of the positives, so that boosting starts at the base rate;
     with base_rate=False, a. w: sample weights; |P| is then the sum of the positives' weights. λ: weight.
 
-    The term stands between the two forms of `RankReg`. As in `RankReg.published()`, positives are ranked among all
-    rows, with weight 1. As in `RankReg()`, raw scores are ranked, with a reach of 1. Ranks are over the whole
-    training set, so no buffer is needed. The Hessian is the least at which the term alone asks for no step beyond
-    its reach.
+    This is the *scores* form of `RankReg`: raw scores are ranked among all rows, with reach 1 and weight 1. Ranks
+    are over the whole training set, so no buffer is needed. The Hessian is the least at which the term alone asks
+    for no step beyond its reach.
 
     The object holds settings only. It can be pickled, copied and used again. Distributed training is refused,
     because each machine would rank its own rows only.
