@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rankreg.boosting.classifiers import RankRegLGBMClassifier, RankRegXGBClassifier
-    from rankreg.boosting.fpr_metric import lightgbm_fpr_at_tpr, xgboost_fpr_at_tpr
-    from rankreg.boosting.objectives import lightgbm_objective, xgboost_objective
+    from rankreg.boosting.objectives import (
+        lightgbm_fpr_at_tpr,
+        lightgbm_objective,
+        xgboost_fpr_at_tpr,
+        xgboost_objective,
+    )
 
 _HOME = {
     "RankObjective": "objectives",
     "RankRegLGBMClassifier": "classifiers",
     "RankRegXGBClassifier": "classifiers",
-    "lightgbm_fpr_at_tpr": "fpr_metric",
+    "lightgbm_fpr_at_tpr": "objectives",
     "lightgbm_objective": "objectives",
     "rank_gradient": "objectives",
-    "xgboost_fpr_at_tpr": "fpr_metric",
+    "xgboost_fpr_at_tpr": "objectives",
     "xgboost_objective": "objectives",
 }
 

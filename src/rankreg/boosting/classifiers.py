@@ -17,13 +17,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from rankreg.boosting.fpr_metric import lightgbm_fpr_at_tpr, xgboost_fpr_at_tpr
 from rankreg.boosting.objectives import (
     DEFAULT_REACH,
     DEFAULT_WEIGHT,
     base_log_odds,
     check_round,
+    lightgbm_fpr_at_tpr,
     lightgbm_objective,
+    xgboost_fpr_at_tpr,
     xgboost_objective,
 )
 from rankreg.labels import binary_target, positive_class
