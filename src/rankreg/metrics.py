@@ -187,13 +187,14 @@ def positive_score(logits: Any, positive: int) -> Any:
 
 
 @overload
-def error_at_tpr(y_true: ArrayLike, logits: ArrayLike, tpr: float, *, critical: int) -> float: ...
+def error_at_tpr(y_true: ArrayLike, logits: ArrayLike, tpr: float, *, positive: int) -> float: ...
 @overload
 def error_at_tpr(
-    y_true: ArrayLike, logits: ArrayLike, tpr: Sequence[float], *, critical: int
+    y_true: ArrayLike, logits: ArrayLike, tpr: Sequence[float], *, positive: int
 ) -> NDArray[np.float64]: ...
+@renamed(critical="positive")
 def error_at_tpr(
-    y_true: ArrayLike, logits: ArrayLike, tpr: float | Sequence[float], *, critical: int
+    y_true: ArrayLike, logits: ArrayLike, tpr: float | Sequence[float], *, positive: int
 ) -> float | NDArray[np.float64]:
     """The mean error of the other classes once the wanted share of the critical class is found.
 
@@ -205,7 +206,7 @@ def error_at_tpr(
         y_true: class indices, shape (N,).
         logits: shape (N, K).
         tpr: the true positive rate of the critical class in (0, 1], or several.
-        critical: the index of the critical class.
+        positive: the index of the critical class.
 
     Returns:
         The error, or an array with one error per TPR in the same order.
@@ -213,17 +214,17 @@ def error_at_tpr(
     Raises:
         ValueError: the critical class or all others are missing, a logit is NaN, or the shapes do not fit.
 
-    >>> error_at_tpr([0, 1, 2], [[2.0, 0, 0], [0, 2.0, 0], [0, 0, 2.0]], 0.95, critical=2)
+    >>> error_at_tpr([0, 1, 2], [[2.0, 0, 0], [0, 2.0, 0], [0, 0, 2.0]], 0.95, positive=2)
     0.0
     """
     targets = _tprs(tpr)
-    labels, values = _multiclass(y_true, logits, critical)
-    others = np.delete(values, critical, axis=1)
-    scores = positive_score(values, critical)
+    labels, values = _multiclass(y_true, logits, positive)
+    others = np.delete(values, positive, axis=1)
+    scores = positive_score(values, positive)
     best_other = others.argmax(axis=1)
-    best_other += best_other >= critical  # back to the original class index
-    thresholds = empirical_thresholds(scores[labels == critical], targets)
-    classes = np.unique(labels[labels != critical])
+    best_other += best_other >= positive  # back to the original class index
+    thresholds = empirical_thresholds(scores[labels == positive], targets)
+    classes = np.unique(labels[labels != positive])
     members = [np.flatnonzero(labels == label) for label in classes]
     errors = np.array(
         [
@@ -291,17 +292,17 @@ def column_hint(shape: tuple[int, ...], name: str, flatten: str = "ravel()") -> 
     return f": pass the critical class's column, {name}[:, k]"
 
 
-def _multiclass(y_true: ArrayLike, logits: ArrayLike, critical: int) -> tuple[NDArray[np.integer], Floats]:
+def _multiclass(y_true: ArrayLike, logits: ArrayLike, positive: int) -> tuple[NDArray[np.integer], Floats]:
     labels, values = np.asarray(y_true), check_scores(logits)
     if values.ndim != 2 or labels.shape != values.shape[:1] or values.shape[1] < 2:
         raise ValueError(f"expected y_true (N,) and logits (N, K), K ≥ 2, got {labels.shape} and {values.shape}")
-    if not 0 <= critical < values.shape[1]:
-        raise ValueError(f"critical must be a class index in 0 … {values.shape[1] - 1}, got {critical}")
+    if not 0 <= positive < values.shape[1]:
+        raise ValueError(f"positive must be a class index in 0 … {values.shape[1] - 1}, got {positive}")
     if not np.issubdtype(labels.dtype, np.integer) or not np.all((labels >= 0) & (labels < values.shape[1])):
         raise ValueError(f"y_true must be class indices 0 … {values.shape[1] - 1}, got {_distinct(labels)}")
-    is_critical = labels == critical
-    if is_critical.all() or not is_critical.any():
-        raise ValueError(f"undefined: y_true needs samples of the critical class {critical} and of another")
+    is_positive = labels == positive
+    if is_positive.all() or not is_positive.any():
+        raise ValueError(f"undefined: y_true needs samples of the critical class {positive} and of another")
     return labels, values
 
 

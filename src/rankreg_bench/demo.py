@@ -9,7 +9,7 @@ from rankreg.datasets import load
 from rankreg.report import Model, Settings, write
 from rankreg.terminal import Terminal
 from rankreg_bench.arms import ARMS
-from rankreg_bench.grids import DATA
+from rankreg_bench.grids import DATA, loader_options
 from rankreg_bench.pages import Page, print_pages
 from rankreg_bench.records import Grid, Selection
 from rankreg_bench.tables import Sheet
@@ -35,7 +35,7 @@ def show(selection: Selection, path: Path) -> None:
 
 def write_report(path: Path, grid: Grid, data: str) -> Path:
     """One report on the shared test part; the scores of each method are the mean over its splits."""
-    pixels = load("digits", **DATA[data].settings, seed=0)["test"]
+    pixels = load("digits", **loader_options(DATA[data].settings), seed=0)["test"]
 
     def picture(place: int) -> Image.Image:
         rows = (255 * pixels.inputs(np.array([place]))[0]).astype(np.uint8).reshape(8, 8)

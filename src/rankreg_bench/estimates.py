@@ -41,7 +41,7 @@ def measured(data: Data, scores: Scores) -> dict[str, float]:
     labels, values = scores.labels, scores.values.astype(np.float64)
     if data.several_classes:
         accuracy = (values.argmax(axis=1) == labels).mean()
-        found = [*error_at_tpr(labels, values, data.tprs, critical=data.critical), accuracy]
+        found = [*error_at_tpr(labels, values, data.tprs, positive=data.critical), accuracy]
     else:
         found = [*fpr_at_tpr(labels, values, data.tprs), auc(labels, values)]
     return {key: round(100 * float(value), 3) for key, value in zip(measures_of(data), found, strict=True)}
@@ -52,7 +52,7 @@ def intervals_of(data: Data, scores: Scores) -> dict[str, Interval]:
     values = scores.values.astype(np.float64)
     if data.several_classes:
         right = int((values.argmax(axis=1) == scores.labels).sum())
-        errors = error_at_tpr_intervals(scores.labels, values, data.tprs, critical=data.critical)
+        errors = error_at_tpr_intervals(scores.labels, values, data.tprs, positive=data.critical)
         found = [*errors, share_interval(right, len(values))]
     else:
         fprs = [fpr_at_tpr_interval(scores.labels, values, tpr=tpr) for tpr in data.tprs]

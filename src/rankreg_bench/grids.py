@@ -317,6 +317,11 @@ class RunPlan:
         return float(self.config["epochs"] * (1 + buffered / self.config["batch_size"]))
 
 
+def loader_options(settings: Settings) -> dict[str, Any]:
+    """The settings of a plan in the loaders' words: plans still say `critical`, because their hash contains it."""
+    return {"positive" if key == "critical" else key: value for key, value in settings.items()}
+
+
 def offers(preset: str, *data: str) -> bool:
     """Whether a preset says how to train on one of these data sets."""
     return any(DATA[one].family in PRESETS[preset].families for one in data)

@@ -18,7 +18,7 @@ import numpy as np
 from rankreg.pool import keep_freed_memory
 from rankreg.scores import Scores
 from rankreg_bench.arms import PRESETS
-from rankreg_bench.grids import RunPlan
+from rankreg_bench.grids import RunPlan, loader_options
 from rankreg_bench.records import PARTS, Outcome, RecordFolder, compact, parts_of, plan_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def perform(plan: RunPlan, folder: Path, data_dir: Path | None, *, progress: boo
     keep_freed_memory()
     made_by = provenance()
     start = time.perf_counter()
-    settings = dict(plan.settings)
+    settings = loader_options(plan.settings)
     if plan.loader == "table":
         settings["path"] = data_folder(data_dir) / settings["path"]
     splits = load(plan.loader, *(() if plan.loader in OWN_FILES else (data_dir,)), **settings)

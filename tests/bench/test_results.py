@@ -223,7 +223,7 @@ def test_the_interval_of_an_error_at_a_tpr_is_a_bootstrap_over_classes() -> None
     drawn = []
     for _ in range(300):
         rows = np.concatenate([random.choice(np.flatnonzero(labels == k), 60) for k in range(10)])
-        drawn.append(100 * error_at_tpr(labels[rows], logits[rows], 0.9, critical=9))
+        drawn.append(100 * error_at_tpr(labels[rows], logits[rows], 0.9, positive=9))
     low, high = np.quantile(drawn, [0.025, 0.975])
     interval = found["error@90tpr"]
     assert (interval.low, interval.high) == pytest.approx((low, high), abs=2.5)

@@ -104,8 +104,8 @@ def test_error_at_tpr_is_its_definition(seed: int, tpr: float) -> None:
             )
             errors[int(label)].append(called != label)
     expected = np.mean([np.mean(wrong) for wrong in errors.values()])
-    assert error_at_tpr(labels, logits, tpr, critical=critical) == pytest.approx(expected)
-    assert error_at_tpr(labels, logits, [tpr, 1.0], critical=critical)[0] == pytest.approx(expected)
+    assert error_at_tpr(labels, logits, tpr, positive=critical) == pytest.approx(expected)
+    assert error_at_tpr(labels, logits, [tpr, 1.0], positive=critical)[0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -134,13 +134,13 @@ def test_undefined_or_bad_input_raises(labels: Any, scores: Any, tpr: Any, messa
 def test_bad_multi_class_input_raises() -> None:
     logits = np.zeros((2, 3))
     with pytest.raises(ValueError, match="class indices 0 … 2"):
-        error_at_tpr([0, 3], logits, 0.9, critical=0)
+        error_at_tpr([0, 3], logits, 0.9, positive=0)
     with pytest.raises(ValueError, match="critical class 2"):
-        error_at_tpr([0, 1], logits, 0.9, critical=2)
-    with pytest.raises(ValueError, match="critical must be"):
-        error_at_tpr([0, 1], logits, 0.9, critical=3)
+        error_at_tpr([0, 1], logits, 0.9, positive=2)
+    with pytest.raises(ValueError, match="positive must be"):
+        error_at_tpr([0, 1], logits, 0.9, positive=3)
     with pytest.raises(ValueError, match="K ≥ 2"):
-        error_at_tpr([0, 1], np.zeros((2, 1)), 0.9, critical=0)
+        error_at_tpr([0, 1], np.zeros((2, 1)), 0.9, positive=0)
 
 
 def test_importing_metrics_does_not_import_torch() -> None:

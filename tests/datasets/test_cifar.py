@@ -141,7 +141,7 @@ def test_long_tailed_cifar10_thins_classes_exponentially(cifar: Path, imbalance:
 
 def test_the_critical_class_of_the_long_tail_can_be_another(tmp_path: Path) -> None:
     small_files(tmp_path / "cifar-10-batches-py")
-    splits = cifar10_long_tailed(tmp_path, imbalance=5, critical="class 3", validation=5)
+    splits = cifar10_long_tailed(tmp_path, imbalance=5, positive="class 3", validation=5)
     assert splits.critical == 3
     assert np.bincount(splits["train"].labels)[[0, 9]].tolist() == [35, 7]
 

@@ -154,7 +154,7 @@ def test_the_official_ham10000_layout_gives_the_same_parts_as_the_npz(
 
 def test_an_unknown_diagnosis_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"unknown diagnosis 'melanoma'.*'akiec', 'bcc'"):
-        ham10000(tmp_path, critical="melanoma")
+        ham10000(tmp_path, positive="melanoma")
     (tmp_path / "ham10000_64x48.npz").write_bytes(b"no archive")
     with pytest.raises(ValueError, match=r"holds no arrays or is damaged"):
         ham10000(tmp_path)

@@ -54,9 +54,9 @@ def test_the_interval_of_the_others_error_holds_the_sample_value_and_covers_a_fr
 
     large = [sample() for _ in range(40)]
     labels, logits = np.concatenate([one[0] for one in large]), np.concatenate([one[1] for one in large])
-    truth, inside = error_at_tpr(labels, logits, 0.8, critical=3), 0
+    truth, inside = error_at_tpr(labels, logits, 0.8, positive=3), 0
     for labels, logits in large:
-        (found,) = error_at_tpr_intervals(labels, logits, (0.8,), critical=3, draws=300)
-        assert found.estimate == error_at_tpr(labels, logits, 0.8, critical=3)
+        (found,) = error_at_tpr_intervals(labels, logits, (0.8,), positive=3, draws=300)
+        assert found.estimate == error_at_tpr(labels, logits, 0.8, positive=3)
         inside += int(found.low <= truth <= found.high)
     assert inside >= 34  # of 40; 38 expected

@@ -56,7 +56,7 @@ def load(name: str, *arguments: Any, **options: Any) -> Splits:
         ValueError: the name is unknown, or an option is out of range.
         FileNotFoundError: the data are not here; the message says how to get them.
 
-    >>> splits = load("digits", critical=8, ratio=50)
+    >>> splits = load("digits", positive=8, ratio=50)
     >>> {name: len(part) for name, part in splits.parts.items()}
     {'train': 892, 'validation': 270, 'test': 492}
     """

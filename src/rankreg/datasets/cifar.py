@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from rankreg.datasets.cifar_files import Pictures, class_indices, read_cifar
 from rankreg.datasets.partitions import Partition, binary_split, flip_labels, long_tailed_split
 from rankreg.datasets.splits import Samples, Splits, image_preprocessing, samples_of
+from rankreg.names import renamed
 
 Class = int | str
 PICTURE = image_preprocessing((32, 32))
@@ -67,12 +68,13 @@ def cifar100(
     return _binary("cifar100", data_dir, ratio, seed, (negatives, positives), noise, noise_kind, partitions)
 
 
+@renamed(critical="positive")
 def cifar10_long_tailed(
     data_dir: Path | str | None = None,
     *,
     imbalance: float = 100,
     seed: int = 0,
-    critical: Class = 9,
+    positive: Class = 9,
     validation: int = 100,
 ) -> Splits:
     """Load all ten classes, class k thinned to n₀ · imbalance^(−k/9); labels stay class indices.
@@ -81,7 +83,7 @@ def cifar10_long_tailed(
         data_dir: the folder of the data sets; by default as `rankreg.datasets.data_folder` says.
         imbalance: images of the largest class per image of the smallest.
         seed: draws the training images.
-        critical: the critical class, by index or name; by default truck, the rarest.
+        positive: the critical class, by index or name; by default truck, the rarest.
         validation: images per class that are set apart first, the same for every seed.
 
     Returns:
@@ -95,7 +97,7 @@ def cifar10_long_tailed(
         name=f"cifar10-lt-{imbalance:g}",
         parts=samples_of(rows, pictures.images, pictures.labels, pictures.ids),
         classes=pictures.class_names,
-        critical=class_indices(pictures.class_names, [critical])[0],
+        critical=class_indices(pictures.class_names, [positive])[0],
         preprocessing=PICTURE,
     )
 

@@ -14,7 +14,7 @@ from rankreg.datasets.catalog import located
 from rankreg.datasets.images import cache_folder, decode, image_size
 from rankreg.datasets.partitions import PARTITION_SEED, check_parts, stratified_parts, thin
 from rankreg.datasets.splits import Splits, image_preprocessing, samples_of
-from rankreg.names import look_up
+from rankreg.names import look_up, renamed
 from rankreg.safe_files import read_arrays
 from rankreg.table_files import readable_csv
 
@@ -44,10 +44,11 @@ class _Lesions:
     diagnoses: NDArray[Any]
 
 
+@renamed(critical="positive")
 def ham10000(
     data_dir: Path | str | None = None,
     *,
-    critical: str = "mel",
+    positive: str = "mel",
     ratio: float | None = 170,
     seed: int = 0,
     calibration: float = 0.0,
@@ -61,7 +62,7 @@ def ham10000(
 
     Args:
         data_dir: the folder of the data sets; by default as `rankreg.datasets.data_folder` says.
-        critical: the critical diagnosis, a key of `DIAGNOSES`.
+        positive: the critical diagnosis, a key of `DIAGNOSES`.
         ratio: training negatives per positive; None keeps all positives.
         seed: draws the training positives.
         calibration: the share of a calibration part, taken out of the training part.
@@ -72,21 +73,21 @@ def ham10000(
     Returns:
         The parts "train", "validation", "test" and perhaps "calibration"; units are lesions.
     """
-    look_up(DIAGNOSES, critical, "diagnosis")
+    look_up(DIAGNOSES, positive, "diagnosis")
     if not 0 <= calibration < SHARES["train"]:
         raise ValueError(f"calibration must lie in [0, {SHARES['train']}), got {calibration!r}")
     place, sides = located("ham10000", data_dir), image_size(size)
     found = _read_npz(place) if place.suffix == ".npz" else _read_official(place)
-    labels = (found.diagnoses == critical).astype(np.int64)
+    labels = (found.diagnoses == positive).astype(np.int64)
     if not labels.any():
-        raise ValueError(f"{place} holds no {critical!r}: {', '.join(np.unique(found.diagnoses))}")
+        raise ValueError(f"{place} holds no {positive!r}: {', '.join(np.unique(found.diagnoses))}")
 
     shares = dict(SHARES, train=SHARES["train"] - calibration)
     if calibration:
         shares["calibration"] = calibration
     kinds = np.unique(found.diagnoses, return_inverse=True)[1]
     parts = stratified_parts(kinds, found.lesions, shares, seed=partition_seed, largest_first=True)  # as recorded
-    check_parts(labels, parts, f"there are too few lesions of {critical!r}")
+    check_parts(labels, parts, f"there are too few lesions of {positive!r}")
     if ratio is not None:
         train = parts["train"]
         negatives, positives = train[labels[train] == 0], train[labels[train] == 1]
@@ -95,9 +96,9 @@ def ham10000(
     lesions = np.unique(found.lesions, return_inverse=True)[1].astype(np.int64)
     images = decode(found.sources, found.ids.tolist(), sides, cache=cache_folder(cache, place.parent))
     return Splits(
-        name=f"ham10000-{critical}" + (f"-{ratio:g}" if ratio is not None else ""),
+        name=f"ham10000-{positive}" + (f"-{ratio:g}" if ratio is not None else ""),
         parts=samples_of(parts, images, labels, found.ids, lesions),
-        classes=("other", DIAGNOSES[critical]),
+        classes=("other", DIAGNOSES[positive]),
         preprocessing=image_preprocessing(sides),
     )
 

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankreg.metrics import Floats, empirical_thresholds, error_at_tpr, positive_score
+from rankreg.names import renamed
 from rankreg.operating.guarantees import check_confidence
 from rankreg.operating.intervals import Interval
 from rankreg.operating.units import Sample
@@ -295,12 +296,13 @@ def _resampled(count: int, draws: int, seed: int) -> Reals:
     return np.bincount(places.ravel(), minlength=draws * count).reshape(draws, count) / count
 
 
+@renamed(critical="positive")
 def error_at_tpr_intervals(
     y_true: ArrayLike,
     logits: ArrayLike,
     tprs: Sequence[float],
     *,
-    critical: int,
+    positive: int,
     confidence: float = 0.95,
     draws: int = 1000,
     seed: int = 0,
@@ -314,7 +316,7 @@ def error_at_tpr_intervals(
         y_true: class indices.
         logits: shape (samples, classes).
         tprs: true positive rates of the critical class.
-        critical: the index of the critical class.
+        positive: the index of the critical class.
         confidence: of each interval.
         draws: how many resampled test sets, default 1000.
         seed: of the resampling.
@@ -323,21 +325,21 @@ def error_at_tpr_intervals(
         One interval per TPR.
 
     >>> labels, logits = [0, 1, 2] * 9, [[2.0, 0, 0], [0, 2.0, 0], [0, 0, 2.0]] * 9
-    >>> error_at_tpr_intervals(labels, logits, [0.9], critical=2, draws=100)[0].estimate
+    >>> error_at_tpr_intervals(labels, logits, [0.9], positive=2, draws=100)[0].estimate
     0.0
     """
     check_confidence(confidence)
     labels, values = np.asarray(y_true), np.asarray(logits, dtype=np.float64)
-    others = np.delete(values, critical, axis=1)
-    odds = positive_score(values, critical)
+    others = np.delete(values, positive, axis=1)
+    odds = positive_score(values, positive)
     best = others.argmax(axis=1)
-    best += best >= critical  # back to the original class index
+    best += best >= positive  # back to the original class index
     random = np.random.default_rng(seed)
-    own_odds, targets = odds[labels == critical], np.asarray(tprs, dtype=np.float64)
+    own_odds, targets = odds[labels == positive], np.asarray(tprs, dtype=np.float64)
     drawn = [empirical_thresholds(random.choice(own_odds, len(own_odds)), targets) for _ in range(draws)]
     thresholds = np.array(drawn, dtype=np.float64)
     errors = np.zeros_like(thresholds)
-    classes = [label for label in np.unique(labels) if label != critical]
+    classes = [label for label in np.unique(labels) if label != positive]
     for label in classes:
         own = labels == label
         right = np.sort(odds[own & (best == label)])
@@ -345,7 +347,7 @@ def error_at_tpr_intervals(
         errors += random.binomial(own.sum(), 1 - kept / own.sum()) / own.sum() / len(classes)
     risk = (1 - confidence) / 2
     low, high = np.quantile(errors, [risk, 1 - risk], axis=0)
-    estimates = error_at_tpr(labels, values, tprs, critical=critical)
+    estimates = error_at_tpr(labels, values, tprs, positive=positive)
     return [
         Interval(float(e), float(a), float(b), confidence) for e, a, b in zip(estimates, low, high, strict=True)
     ]

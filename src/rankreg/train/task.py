@@ -65,7 +65,7 @@ class Task:
         found = {"auc": auc(labels, values), "fpr": fpr_at_tpr(labels, values, self.tpr)}
         if self.classes > 2:
             found["accuracy"] = float(np.mean(scores.values.argmax(axis=1) == scores.labels))
-            found["error"] = error_at_tpr(scores.labels, scores.values, self.tpr, critical=self.critical)
+            found["error"] = error_at_tpr(scores.labels, scores.values, self.tpr, positive=self.critical)
         return found
 
 
