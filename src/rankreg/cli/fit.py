@@ -4,10 +4,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rankreg.cli import options as opt
 from rankreg.cli.data import Groups, Negative, RestNegative, Size, takes_table_options
 from rankreg.safe_files import is_stream
 from rankreg.terminal import say, show_lines
@@ -19,10 +20,8 @@ Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder o
 BundleFolder = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="The folder that `fit --out` wrote.", show_default=False)
 ]
-Confidence = Annotated[float, typer.Option(help="How sure the guarantee or the intervals must be.")]
 TRAINING = "Training"
 CONFIG_HELP = "TOML file with any setting of the training, e.g. batch_size = 32; more keys in the README."
-PER_HELP = "Whose recall is promised: that of rows, or of units (groups, copies) with at least one alarm."
 
 
 def register(app: typer.Typer) -> None:
@@ -40,9 +39,9 @@ def fit(
     data: Data,
     out: Annotated[Path, typer.Option(help="Folder for the model and all files.", show_default=False)],
     columns: "TableOptions",
-    tpr: Annotated[float, typer.Option(help="Share of the positives that must raise an alarm.")] = 0.95,
-    confidence: Confidence = 0.95,
-    per: Annotated[Literal["row", "unit"], typer.Option(help=PER_HELP)] = "row",
+    tpr: opt.Tpr = opt.TPR,
+    confidence: opt.Confidence = 0.95,
+    per: opt.Per = "row",
     calibration: Annotated[float, typer.Option(help="Share of the data that certifies the threshold.")] = 0.15,
     loss: Annotated[str | None, _training("Base loss, e.g. bce, a-fl, w-bce (default: bce).")] = None,
     method: Annotated[str | None, _training("rankreg, buffer, alm or none (default: rankreg).")] = None,
@@ -109,11 +108,11 @@ def _one_voice() -> Iterator[None]:
 def evaluate(
     bundle: BundleFolder,
     data: Data,
-    confidence: Confidence = 0.95,
+    confidence: opt.Confidence = 0.95,
     out: Annotated[Path | None, typer.Option(help="Also write id, label and score to this CSV file.")] = None,
     negative: Negative = None,
     rest_negative: RestNegative = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Measure a model on labelled data: recall and false alarms at its threshold, with intervals.
 

@@ -33,7 +33,7 @@ Tprs = Annotated[
     list[float] | None,
     typer.Option("--tpr", help="Share of positives that must raise an alarm; repeatable.", show_default=str(TPR)),
 ]
-Confidence = Annotated[float, typer.Option(help="Confidence of the guarantee.")]
+Confidence = Annotated[float, typer.Option(help="Confidence of guarantees and intervals.")]
 Prevalence = Annotated[
     float | None,
     typer.Option(help="Share of positives where the threshold is used, e.g. 0.006.", show_default="as in the file"),
@@ -46,7 +46,9 @@ Unit = Annotated[
 ]
 Per = Annotated[
     Literal["row", "unit"],
-    typer.Option(help="Guarantee an alarm for rows, or for units (on at least one of their rows)."),
+    typer.Option(
+        help="Guarantee an alarm for rows, or for units such as patients (on at least one of their rows)."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

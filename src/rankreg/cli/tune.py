@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rankreg.cli import options as opt
 from rankreg.cli.data import DataDir, Groups, Size, takes_table_options
 from rankreg.cli.fit import show_commands
 from rankreg.terminal import Terminal, say, show_lines
@@ -33,7 +34,7 @@ def tune(
     ],
     out: Annotated[Path, typer.Option(help="Folder for the search and its results.", show_default=False)],
     columns: "TableOptions",
-    tpr: Annotated[float, typer.Option(help="The TPR at which false alarms count.")] = 0.95,
+    tpr: Annotated[float, typer.Option(help="The TPR at which false alarms count.")] = opt.TPR,
     preset: Annotated[
         str,
         typer.Option(help="default, or alm: the paper's two-step grid for ALM, by AUC.", rich_help_panel=SEARCH),
