@@ -7,40 +7,18 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-__all__ = ["AUGMENTATIONS", "crop_and_flip", "turn_and_tint", "unchanged"]
-
 Augmentation = Callable[[Tensor, Generator], Tensor]
 
 
 def unchanged(inputs: Tensor, generator: Generator) -> Tensor:
-    """The inputs as they are.
-
-    Args:
-        inputs: images or rows.
-        generator: not used.
-
-    Returns:
-        The same tensor.
-
-    >>> unchanged(torch.zeros(2, 3), Generator()).shape
-    torch.Size([2, 3])
-    """
+    """The inputs as they are."""
     return inputs
 
 
 def crop_and_flip(images: Tensor, generator: Generator, *, pad: int = 4) -> Tensor:
     """The CIFAR augmentation: pad with black, cut the old size out at random, mirror with probability 1/2.
 
-    Args:
-        images: uint8 (N, C, H, W).
-        generator: the source of random numbers.
-        pad: pixels on each side. Default 4.
-
-    Returns:
-        Images of the same shape.
-
-    >>> crop_and_flip(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), Generator()).shape
-    torch.Size([2, 3, 8, 8])
+    images: uint8 (N, C, H, W); pad: pixels on each side.
     """
     _check_images(images)
     count, _, height, width = images.shape
@@ -61,16 +39,7 @@ def turn_and_tint(images: Tensor, generator: Generator, *, jitter: float = 0.2) 
 
     A lesion has no upright position, so all angles are alike. Pixels from outside are mirrored in.
 
-    Args:
-        images: uint8 (N, C, H, W).
-        generator: the source of random numbers.
-        jitter: the three factors are drawn from 1 ± jitter. Default 0.2.
-
-    Returns:
-        Images of the same shape.
-
-    >>> turn_and_tint(torch.zeros(2, 3, 8, 8, dtype=torch.uint8), Generator()).shape
-    torch.Size([2, 3, 8, 8])
+    images: uint8 (N, C, H, W); the three factors are drawn from 1 ± jitter.
     """
     _check_images(images)
     turned = functional.grid_sample(

@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankreg.table_files import row_words
 
-__all__ = ["LabelRule", "Reading", "read_labels"]
-
 SHOWN = 8  # values in a message
 SOME = 20  # values to keep; a column may hold thousands
 UNAMBIGUOUS = {"1": {"0", "1"}, "True": {"False", "True"}}  # by the positive value: need not be named
@@ -25,14 +23,10 @@ UNAMBIGUOUS = {"1": {"0", "1"}, "True": {"False", "True"}}  # by the positive va
 class LabelRule:
     """What the values of a label column mean. A value that is not covered is an error.
 
-    Args:
-        positive: the critical value. Needed unless the column holds 0 and 1, or False and True only.
-        negative: the negative values. Needed if there are several.
-        rest_negative: every other value is negative. Values that look like the positive one (by case,
-            spaces, or 1 and 1.0) are still an error.
-
-    Raises:
-        ValueError: negative values were named without the positive one, or one value was named twice.
+    positive: needed unless the column holds 0 and 1, or False and True only.
+    negative: needed if there are several negative values.
+    rest_negative: every other value is negative. Values that look like the positive one (by case,
+    spaces, or 1 and 1.0) are still an error.
     """
 
     positive: str | None = None
@@ -56,12 +50,7 @@ class LabelRule:
 class Reading:
     """How a label column was read.
 
-    Attributes:
-        column: its name.
-        positive: the critical value, as the column spells it.
-        positives: how many rows have it.
-        others: negative values, the most frequent first; at most 20.
-        negatives: how many rows have a negative value.
+    positive: as the column spells it; others: negative values, the most frequent first, at most 20.
     """
 
     column: str
@@ -86,23 +75,8 @@ def read_labels(
 ) -> tuple[NDArray[np.int64], Reading]:
     """Labels 0 and 1 of a column, by the rule.
 
-    Args:
-        column: the values; the index counts rows from 0.
-        rule: which values are positive and negative.
-        where: what messages call the column.
-        partial: these are only some of the rows, so that the positive value may be absent.
-        name_row: what messages call a row, by its index.
-
-    Returns:
-        1 for positive rows and 0 for negative ones, and how the column was read.
-
-    Raises:
-        ValueError: a value is missing, was named neither positive nor negative, or looks like the
-            positive one but is spelled otherwise.
-
-    >>> labels, found = read_labels(pd.Series(["no", "yes", "no"]), LabelRule("yes"), "the label")
-    >>> labels.tolist(), found.negative
-    ([0, 1, 0], 'no')
+    where, name_row: what messages call the column, and a row by its index.
+    partial: these are only some of the rows, so that the positive value may be absent.
     """
     empty = np.flatnonzero(column.isna().to_numpy())
     if len(empty):

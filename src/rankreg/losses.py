@@ -19,7 +19,7 @@ from rankreg._checks import at_least_float32, check_binary, check_multiclass, ch
 from rankreg.names import look_up
 from rankreg.published import LOSS_SETTINGS
 
-__all__ = ["LOSSES", "PUBLISHED", "PerSampleLoss", "cross_entropy", "make_loss"]
+__all__ = ["LOSSES", "PUBLISHED", "make_loss"]
 
 PerSampleLoss = Callable[[Tensor, Tensor], Tensor]
 PUBLISHED = LOSS_SETTINGS  # data set → base loss → settings
@@ -119,20 +119,7 @@ def ldam(
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """Cross-entropy of many classes.
 
-        ℓ = −log softmax(z)_y
-
-    Args:
-        logits: z, shape (N, K).
-        labels: y, class indices, shape (N,).
-
-    Returns:
-        One loss per sample, shape (N,).
-
-    Example:
-        >>> import torch
-        >>> from rankreg.losses import cross_entropy
-        >>> cross_entropy(torch.tensor([[0.0, 0.0, 2.0]]), torch.tensor([2]))
-        tensor([0.2395])
+    ℓ = −log softmax(z)_y
     """
     check_multiclass(logits, labels)
     return nn.functional.cross_entropy(at_least_float32(logits), labels.long(), reduction="none")

@@ -15,7 +15,7 @@ from torch.nn import functional
 from rankreg._checks import at_least_float32
 from rankreg.names import look_up
 
-__all__ = ["MLPShape", "Pixels", "ResNetShape", "build_model"]
+__all__ = ["MLPShape", "ResNetShape"]
 
 HeadName = Literal["score", "pair", "cosine"]
 PixelsName = Literal["cifar", "imagenet"]
@@ -102,17 +102,8 @@ ModelShape = Annotated[ResNetShape | MLPShape, Field(discriminator="name")]
 def build_model(shape: ResNetShape | MLPShape) -> nn.Module:
     """Make the network of a description. Its weights come from torch's global generator.
 
-    Args:
-        shape: complete: with the number of classes and, for an MLP, of features.
-
-    Returns:
-        A network that returns (N,) scores for two classes and (N, K) logits for more.
-
-    Raises:
-        ValueError: the description is not complete.
-
-    >>> build_model(MLPShape(features=3, classes=2))(torch.zeros(5, 3)).shape
-    torch.Size([5])
+    shape: with the number of classes and, for an MLP, of features. The network returns (N,) scores
+    for two classes and (N, K) logits for more.
     """
     if shape.classes is None or (isinstance(shape, MLPShape) and shape.features is None):
         raise ValueError(f"{shape!r} is not complete: say how many classes, and for an MLP how many features")
@@ -122,13 +113,7 @@ def build_model(shape: ResNetShape | MLPShape) -> nn.Module:
 class Pixels(nn.Module):
     """The first layer of an image network: uint8 images (N, 3, H, W) become normalised floats, channels last.
 
-        x → (x / 255 − mean) / deviation
-
-    Args:
-        name: whose statistics: "cifar" or "imagenet". They are kept with the weights.
-
-    >>> Pixels()(torch.zeros(2, 3, 8, 8, dtype=torch.uint8)).shape
-    torch.Size([2, 3, 8, 8])
+    x → (x / 255 − mean) / deviation
     """
 
     mean: Tensor
@@ -141,11 +126,7 @@ class Pixels(nn.Module):
         self.register_buffer("deviation", 255 * torch.tensor(deviation).view(1, -1, 1, 1))
 
     def forward(self, images: Tensor) -> Tensor:
-        """Normalise.
-
-        Args:
-            images: (N, 3, H, W), pixels 0 … 255.
-        """
+        """Normalise."""
         if images.ndim != 4 or images.shape[1] != self.mean.shape[1]:
             raise ValueError(f"expected images (N, 3, H, W) with pixels 0 … 255, got shape {tuple(images.shape)}")
         pixels = images.to(self.mean.dtype, memory_format=torch.channels_last)

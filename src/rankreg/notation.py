@@ -18,12 +18,6 @@ class Record:
 def percent(value: float) -> str:
     """A share that somebody chose, such as a target TPR, in percent with up to six digits.
 
-    Args:
-        value: the share.
-
-    Returns:
-        The text, e.g. "98 %".
-
     >>> percent(0.98), percent(0.9995)
     ('98 %', '99.95 %')
     """
@@ -33,13 +27,7 @@ def percent(value: float) -> str:
 def share(value: float, *, up: bool | None = None) -> str:
     """A share that was measured, in percent with three digits. A share just below 1 keeps its nines.
 
-    Args:
-        value: the share.
-        up: True rounds up, for an upper bound. False rounds down, for a lower bound. None rounds to
-            the nearest.
-
-    Returns:
-        The text, e.g. "3.41 %".
+    up: True rounds up, for an upper bound; False rounds down; None rounds to the nearest.
 
     >>> share(0.034056), share(0.034056, up=True), share(0.99987)
     ('3.41 %', '3.41 %', '99.987 %')
@@ -54,13 +42,7 @@ def share(value: float, *, up: bool | None = None) -> str:
 def number(value: float, *, up: bool | None = None) -> str:
     """A number with three digits, or with all digits before the point.
 
-    Args:
-        value: the number.
-        up: True rounds up, for an upper bound. False rounds down, for a lower bound. None rounds to
-            the nearest.
-
-    Returns:
-        The text, e.g. "12.3".
+    up: True rounds up, for an upper bound; False rounds down; None rounds to the nearest.
 
     >>> number(0.012345), number(12.345, up=True), number(1234.5)
     ('0.0123', '12.4', '1,234')
@@ -77,13 +59,6 @@ def number(value: float, *, up: bool | None = None) -> str:
 def signed(value: float, digits: int = 1) -> str:
     """A difference with its sign: a true minus sign, a plus sign, or none where it rounds to 0.
 
-    Args:
-        value: the difference.
-        digits: decimals, default 1.
-
-    Returns:
-        The text, e.g. "+0.8".
-
     >>> signed(0.84), signed(-0.04), signed(-1.26)
     ('+0.8', '0.0', '−1.3')
     """
@@ -94,13 +69,6 @@ def signed(value: float, digits: int = 1) -> str:
 def plain(value: float, digits: int = 1) -> str:
     """A number with fixed decimals, a true minus sign and no negative zero.
 
-    Args:
-        value: the number.
-        digits: decimals, default 1.
-
-    Returns:
-        The text, e.g. "−0.8".
-
     >>> plain(-0.84), plain(-0.04)
     ('−0.8', '0.0')
     """
@@ -109,12 +77,6 @@ def plain(value: float, digits: int = 1) -> str:
 
 def p_text(value: float) -> str:
     """A p-value with two digits. It is never written as 0.
-
-    Args:
-        value: the p-value.
-
-    Returns:
-        The text, e.g. "p = 0.03".
 
     >>> p_text(0.0312), p_text(0.0)
     ('p = 0.031', 'p < 1e-300')
@@ -128,12 +90,6 @@ def json_value(value: Any) -> Any:
     `float("inf")` reads them back, and so does `float` for every other number. Files of earlier
     versions may have null in their place.
 
-    Args:
-        value: a number, text, list or dictionary, nested to any depth.
-
-    Returns:
-        A copy with lists for tuples and texts for numbers that are not finite.
-
     >>> json_value({"threshold": float("-inf"), "points": (1, 2.5)})
     {'threshold': '-inf', 'points': [1, 2.5]}
     """
@@ -146,12 +102,6 @@ def json_value(value: Any) -> Any:
 
 def json_text(record: dict[str, Any]) -> str:
     """JSON that every parser reads and every terminal shows: ASCII only, no infinities.
-
-    Args:
-        record: what `Record.to_dict` returns.
-
-    Returns:
-        The text, indented by two spaces.
 
     >>> print(json_text({"threshold": float("inf")}))
     {

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankreg.labels import LabelRule, Reading, read_labels
 from rankreg.names import did_you_mean
-from rankreg.operating import Per
+from rankreg.operating.units import Per
 from rankreg.safe_files import read_json
 from rankreg.table_files import (
     is_parquet,
@@ -26,8 +26,6 @@ from rankreg.table_files import (
     refuse_same_names,
     row_words,
 )
-
-__all__ = ["ScoreColumns", "ScoreTable", "read_scores"]
 
 # A threshold must equal the score it was taken from; since 3.1 pandas reads every digit by default.
 EXACT: dict[str, Any] = (
@@ -44,18 +42,11 @@ PROMISES: dict[str, Per] = {"row": "row", "unit": "unit"}
 class ScoreColumns:
     """Which columns of a score file hold what.
 
-    Args:
-        score: the scores, higher = more critical.
-        label: the labels; None if every row is a positive.
-        labels: which label values are positive and negative. The default takes 0/1 and true/false.
-        id: names of the samples, default none.
-        group: groups that must each have the recall, default none.
-        time: numbers or ISO 8601 dates to sort the rows by. By default the rows stay as they are.
-        unit: independent units such as patients, default every row.
-        separator: one character or "tab", for CSV files. Default ",".
-
-    >>> ScoreColumns("s", "y", LabelRule(positive="melanoma"), unit="patient").wanted()
-    ['s', 'y', 'patient']
+    label: None if every row is a positive.
+    group: groups that must each have the recall.
+    time: numbers or ISO 8601 dates to sort the rows by.
+    unit: independent units such as patients.
+    separator: one character or "tab".
     """
 
     score: str
@@ -90,14 +81,7 @@ class ScoreColumns:
 class ScoreTable:
     """The columns of a score file as arrays with one entry per row.
 
-    Args:
-        scores: finite, higher = more critical.
-        labels: 1 for the critical class, 0 otherwise; None if no column was named.
-        ids: names of the samples, as text.
-        groups: for each row an index into `group_names`.
-        group_names: the groups.
-        reading: how the labels were read.
-        units: for each row the number of its unit.
+    groups: for each row an index into `group_names`; units: for each row the number of its unit.
     """
 
     scores: NDArray[np.floating]
@@ -118,21 +102,7 @@ class ScoreTable:
 def read_scores(path: Path, columns: ScoreColumns) -> ScoreTable:
     """Read a CSV file, also compressed, or a Parquet file.
 
-    Args:
-        path: the file.
-        columns: which columns hold what.
-
-    Returns:
-        The rows, sorted by time if a column of times was named.
-
-    Raises:
-        ValueError: a column is missing, a row has no usable score or label, or the file is damaged. The
-            message names the first such row.
-
-    >>> _ = Path("scores.csv").write_text("y,s\\n1,2.5\\n0,-1\\n")
-    >>> table = read_scores(Path("scores.csv"), ScoreColumns("s", "y"))
-    >>> table.labels.tolist(), table.scores.tolist()
-    ([1, 0], [2.5, -1.0])
+    A row without a usable score or label is an error that names the row.
     """
     table, name_row = _read_parquet(path, columns) if is_parquet(path) else _read_csv(path, columns)
     if not len(table):

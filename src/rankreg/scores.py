@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankreg.safe_files import read_arrays, whole_file
 
-__all__ = ["Scores", "joined", "mean_scores"]
+__all__ = ["Scores"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,18 +77,7 @@ class Scores:
 
 
 def joined(parts: Sequence[Scores]) -> Scores:
-    """Join several parts of one data set. Units are kept if all parts have them.
-
-    Args:
-        parts: at least one, all with values of one kind.
-
-    Returns:
-        All samples in the order of the parts.
-
-    >>> part = Scores(np.array([7]), np.array([1]), np.array([2.0]))
-    >>> joined([part, part]).ids.tolist()
-    [7, 7]
-    """
+    """Join several parts of one data set. Units are kept if all parts have them."""
     units = [part.units for part in parts if part.units is not None]
     return Scores(
         np.concatenate([part.ids for part in parts]),
@@ -101,19 +90,8 @@ def joined(parts: Sequence[Scores]) -> Scores:
 def mean_scores(members: Mapping[str, Scores]) -> Scores:
     """Average the scores of an ensemble, sample by sample: the mean of raw scores or logits.
 
-    Args:
-        members: the scores of each member by its name. All score the same samples in the same
-            order.
-
-    Returns:
-        The mean values, with the ids, labels and units of the first member.
-
-    Raises:
-        ValueError: there is no member, or a member has other samples than the first one.
-
-    >>> a, b = (Scores(np.array([7]), np.array([1]), np.array([value])) for value in (1.0, 2.0))
-    >>> mean_scores({"a": a, "b": b}).values.tolist()
-    [1.5]
+    All members must score the same samples in the same order; ids, labels and units are those of the
+    first one.
     """
     if not members:
         raise ValueError("an ensemble needs at least one member, got none")

@@ -13,15 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.notation import plain, signed
-from rankreg.operating import (
-    Interval,
-    aucs,
-    detectable,
-    mean_of,
-    p_value,
-    population_draws,
-    still_significant,
-)
+from rankreg.operating import Interval
+from rankreg.operating.bootstrap import population_draws
+from rankreg.operating.comparison import detectable, p_value, still_significant
+from rankreg.operating.intervals import aucs, mean_of
 from rankreg_bench.arms import ARMS, PRESETS, TUNED
 from rankreg_bench.estimates import CONFIDENCE, RISK, higher_is_better, measures_of, ranking_arm
 from rankreg_bench.grids import DATA, Experiment

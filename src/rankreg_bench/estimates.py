@@ -8,15 +8,10 @@ from importlib.resources import files
 import numpy as np
 
 from rankreg.metrics import auc, error_at_tpr, fpr_at_tpr
-from rankreg.operating import (
-    Interval,
-    auc_interval,
-    compare,
-    error_at_tpr_intervals,
-    fpr_at_tpr_interval,
-    paired,
-    share_interval,
-)
+from rankreg.operating import Interval, auc_interval, compare, fpr_at_tpr_interval
+from rankreg.operating.bootstrap import error_at_tpr_intervals
+from rankreg.operating.comparison import paired
+from rankreg.operating.intervals import share_interval
 from rankreg.scores import Scores
 from rankreg_bench.grids import DATA, Data, Experiment, noise_of
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rankreg.metrics import roc
-from rankreg.operating import Interval, mean_of
+from rankreg.operating import Interval
+from rankreg.operating.intervals import mean_of
 from rankreg_bench.arms import ARMS
 from rankreg_bench.estimates import measures_of, published_values
 from rankreg_bench.grids import DATA, noise_of, title_of

@@ -49,7 +49,7 @@ class Place:
 
     def in_use(self, plan: RunPlan) -> bool:
         """Whether a worker is training the run."""
-        from rankreg.train import in_use
+        from rankreg.train.folder import in_use
 
         return in_use(self.claim(plan)) or in_use(self.folder(plan))
 
@@ -161,7 +161,8 @@ def attempt(plan: RunPlan, place: Place, bench: int | None = None) -> Answer:
 
     bench: the process id of the bench if it runs on this machine.
     """
-    from rankreg.train import FolderInUseError, locked
+    from rankreg.train import FolderInUseError
+    from rankreg.train.folder import locked
     from rankreg_bench.runs import perform
 
     records, claim, folder = RecordFolder(place.records), place.claim(plan), place.folder(plan)

@@ -51,7 +51,8 @@ def perform(plan: RunPlan, folder: Path, data_dir: Path | None, *, progress: boo
     """
     import torch
 
-    from rankreg.datasets import data_folder, load
+    from rankreg.datasets import load
+    from rankreg.datasets.catalog import data_folder
     from rankreg.train import TrainConfig, train
 
     torch.set_num_threads(1)  # many small runs side by side
@@ -104,7 +105,7 @@ def _last_scores(run: "Run", splits: "Splits") -> dict[str, Scores]:
     """The scores of the last epoch's weights, by "last-" and the part, as float16."""
     import torch
 
-    from rankreg.train import score_samples
+    from rankreg.train.inference import score_samples
 
     assert run.folder is not None  # `perform` gave one
     state = torch.load(run.folder / "last.pt", map_location="cpu", weights_only=True)

@@ -7,7 +7,9 @@ from functools import cached_property
 import numpy as np
 
 from rankreg.notation import plain, signed
-from rankreg.operating import Interval, mean_of, standard_deviation
+from rankreg.operating import Interval
+from rankreg.operating.comparison import standard_deviation
+from rankreg.operating.intervals import mean_of
 from rankreg_bench.arms import ARMS
 from rankreg_bench.differences import (
     BELOW,

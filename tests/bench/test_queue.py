@@ -14,7 +14,7 @@ import pytest
 
 from rankreg.pool import WorkerDied
 from rankreg.scores import Scores
-from rankreg.train import in_use, locked
+from rankreg.train.folder import in_use, locked
 from rankreg_bench import cli, queue
 from rankreg_bench.grids import RunPlan, plan_run, plans_of
 from rankreg_bench.queue import Answer, Place, run_all

@@ -14,8 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 from rankreg.cli import data
-from rankreg.datasets import data_folder
-from rankreg.datasets.catalog import CATALOG, fetch, file_md5, find, get
+from rankreg.datasets.catalog import CATALOG, data_folder, fetch, file_md5, find, get
 
 CONTENT = bytes(range(256)) * 4000
 MD5 = hashlib.md5(CONTENT).hexdigest()

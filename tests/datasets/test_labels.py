@@ -16,7 +16,7 @@ from rankreg.bundle import evaluate, load_bundle
 from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier
 from rankreg.fit import Source
 from rankreg.labels import LabelRule, read_labels
-from rankreg.tune import OwnData
+from rankreg.tune.search_data import OwnData
 from tests.conftest import Run
 from tests.own_data import write_table
 

@@ -25,7 +25,8 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rankreg.estimators import CertifiedThresholdClassifier, make_fpr_at_tpr_scorer
-from rankreg.operating import NotEnoughPositives, certified_rank, positives_needed
+from rankreg.operating import NotEnoughPositives, positives_needed
+from rankreg.operating.guarantees import certified_rank
 
 Array = NDArray[Any]
 

@@ -14,7 +14,8 @@ from sklearn.model_selection import train_test_split
 import rankreg.estimators.network_fit as fitting
 from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier
 from rankreg.metrics import threshold_at_tpr
-from rankreg.operating import NotEnoughPositives, certified_rank, certify
+from rankreg.operating import NotEnoughPositives, certify
+from rankreg.operating.guarantees import certified_rank
 from tests.estimators.rare_data import QUICK, cancer
 from tests.own_data import shared_data
 

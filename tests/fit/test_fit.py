@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 
 from rankreg.bundle import Threshold, export_onnx, load_bundle
-from rankreg.fit import DEFAULTS, Source, fit, load_source, settings
+from rankreg.fit import Source, fit, load_source, settings
 from rankreg.operating import certify, choose_threshold
 from rankreg.scores import Scores
+from rankreg.train.config import DEFAULTS
 from tests.own_data import CommandLine, shared_data, write_images, write_table
 
 

@@ -14,7 +14,8 @@ from sklearn.frozen import FrozenEstimator
 
 import rankreg.estimators.network_classifier as classifier
 from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier
-from rankreg.operating import UnitSizes, certify, choose_threshold
+from rankreg.operating import certify, choose_threshold
+from rankreg.operating.units import UnitSizes
 
 DRAWS = 1000
 NEGATIVES = 60

@@ -8,12 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rankreg.bundle import evaluate_scores, load_bundle
+from rankreg.bundle import load_bundle
 from rankreg.bundle.card import digest
+from rankreg.bundle.evaluation import evaluate_scores
 from rankreg.datasets.images import image_folder
 from rankreg.fit import Source, load_source
-from rankreg.operating import UnitSizes, assumption, certified_rank, lower_bound, upper_bound
 from rankreg.operating.certification import lowered
+from rankreg.operating.guarantees import certified_rank, lower_bound, upper_bound
+from rankreg.operating.points import assumption
+from rankreg.operating.units import UnitSizes
 from rankreg.report.text import Card, cards
 from rankreg.scores import Scores
 from tests.own_data import CommandLine, write_images, write_table

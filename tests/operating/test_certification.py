@@ -12,17 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.metrics import confusion_matrix, roc_curve
 
-from rankreg.operating import (
-    Costs,
-    NotEnoughPositives,
-    OperatingPoint,
-    certified_rank,
-    certify,
-    certify_groups,
-    certify_targets,
-    joint_ranks,
-)
-from rankreg.operating.guarantees import joint_confidence
+from rankreg.operating import Costs, NotEnoughPositives, OperatingPoint, certify, certify_groups, certify_targets
+from rankreg.operating.guarantees import certified_rank, joint_confidence, joint_ranks
 
 DRAWS = 4000
 

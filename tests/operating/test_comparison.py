@@ -6,8 +6,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from rankreg.metrics import auc, fpr_at_tpr
-from rankreg.operating import compare, paired
+from rankreg.operating import compare
 from rankreg.operating.bootstrap import fpr_differences
+from rankreg.operating.comparison import paired
 from rankreg.scores import Scores
 
 Floats = NDArray[np.float64]

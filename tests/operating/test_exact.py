@@ -8,16 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rankreg.operating import (
-    NotEnoughPositives,
-    certified_rank,
-    certify,
-    highest_tpr,
-    lower_bound,
-    positives_needed,
-    shortfall_risk,
-    upper_bound,
-)
+from rankreg.operating import NotEnoughPositives, certify, highest_tpr, positives_needed
+from rankreg.operating.guarantees import certified_rank, lower_bound, shortfall_risk, upper_bound
 
 shares = st.floats(0.01, 0.99)
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from rankreg.bundle import evaluate_scores
+from rankreg.bundle.evaluation import evaluate_scores
 from rankreg.operating import auc_interval, certify, findings
 from rankreg.report import Model, Settings, render
 from tests.conftest import Run

@@ -5,7 +5,9 @@ import pytest
 from scipy.stats import binomtest, norm
 
 from rankreg.metrics import auc, error_at_tpr
-from rankreg.operating import compare, error_at_tpr_intervals, population_draws, share_interval
+from rankreg.operating import compare
+from rankreg.operating.bootstrap import error_at_tpr_intervals, population_draws
+from rankreg.operating.intervals import share_interval
 
 
 def test_the_interval_of_a_share_is_scipys() -> None:

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import nct, ttest_1samp, ttest_rel
 from scipy.stats import t as student
 
-from rankreg.operating import detectable, mean_of, p_value, standard_deviation, still_significant
+from rankreg.operating.comparison import detectable, p_value, standard_deviation, still_significant
+from rankreg.operating.intervals import mean_of
 
 VALUES = st.lists(st.floats(-50, 50), min_size=2, max_size=12).filter(lambda values: np.std(values) > 1e-3)
 

@@ -9,18 +9,14 @@ from scipy import special, stats
 
 from rankreg.operating import (
     NotEnoughPositives,
-    UnitSizes,
-    certified_rank,
     certify,
     certify_groups,
     certify_targets,
     highest_tpr,
-    lower_bound,
     positives_needed,
-    shortfall_risk,
-    units_needed,
-    upper_bound,
 )
+from rankreg.operating.guarantees import certified_rank, lower_bound, shortfall_risk, units_needed, upper_bound
+from rankreg.operating.units import UnitSizes
 
 SHAPES: dict[str, list[int]] = {
     "equal": [7] * 60,

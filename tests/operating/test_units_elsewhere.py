@@ -6,20 +6,12 @@ import numpy as np
 import pytest
 
 from rankreg.metrics import auc, fpr_at_tpr
-from rankreg.operating import (
-    UnitSizes,
-    assumption,
-    certified_rank,
-    certify,
-    compare,
-    fpr_at_tpr_interval,
-    lower_bound,
-    monitor,
-    recertify,
-    upper_bound,
-)
+from rankreg.operating import certify, compare, fpr_at_tpr_interval, monitor, recertify
+from rankreg.operating.guarantees import certified_rank, lower_bound, upper_bound
 from rankreg.operating.intervals import aucs
 from rankreg.operating.monitoring import log_evidence
+from rankreg.operating.points import assumption
+from rankreg.operating.units import UnitSizes
 from tests.operating.test_units import clustered
 
 

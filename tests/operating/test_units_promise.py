@@ -7,9 +7,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from rankreg.operating import UnitSizes, certified_rank, compare, monitor, positives_needed
-from rankreg.operating.guarantees import bounds
+from rankreg.operating import compare, monitor, positives_needed
+from rankreg.operating.guarantees import bounds, certified_rank
 from rankreg.operating.monitoring import log_evidence
+from rankreg.operating.units import UnitSizes
 
 pytestmark = pytest.mark.slow
 Reals = NDArray[np.float64]

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from rankreg.operating import Per, certify
+from rankreg.operating import certify
+from rankreg.operating.units import Per
 from rankreg.report.scored_model import images_in
 from tests.conftest import Run
 

@@ -4,13 +4,9 @@ import numpy as np
 import pytest
 
 from rankreg.metrics import threshold_at_tpr
-from rankreg.operating import (
-    NotEnoughPositives,
-    Per,
-    certify,
-    certify_targets,
-    lower_bound,
-)
+from rankreg.operating import NotEnoughPositives, certify, certify_targets
+from rankreg.operating.guarantees import lower_bound
+from rankreg.operating.units import Per
 from rankreg.report.scored_model import Model
 from rankreg.report.sliders import Ranks, Setting, Stops, Values, counts_for, ranks_for, values_at
 from tests.report.conftest import made_model

@@ -15,7 +15,8 @@ from rankreg.datasets.splits import Splits
 from rankreg.distributed import World
 from rankreg.models import Pixels
 from rankreg.scores import Scores
-from rankreg.train import TrainConfig, score_samples, train
+from rankreg.train import TrainConfig, train
+from rankreg.train.inference import score_samples
 from rankreg.train.loop import Training
 from rankreg.train.task import complete, task_of
 

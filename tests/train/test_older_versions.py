@@ -10,8 +10,9 @@ import torch
 
 from rankreg.datasets.splits import Splits
 from rankreg.scores import Scores
-from rankreg.train import Interrupted, TrainConfig, score, score_samples, train
+from rankreg.train import Interrupted, TrainConfig, score, train
 from rankreg.train.config import renamed
+from rankreg.train.inference import score_samples
 from rankreg.train.loop import Training
 from rankreg.train.run import train_in_memory
 from rankreg.tune import Space

@@ -15,8 +15,9 @@ import torch
 from torch import nn
 
 from rankreg.datasets.splits import Splits
-from rankreg.train import DivergenceError, Interrupted, Run, TrainConfig, score_samples, train
+from rankreg.train import DivergenceError, Interrupted, Run, TrainConfig, train
 from rankreg.train.folder import locked
+from rankreg.train.inference import score_samples
 from rankreg.train.loop import Training
 from rankreg.train.sampling import Batch
 from tests.train.conftest import digit_splits

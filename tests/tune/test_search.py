@@ -22,10 +22,11 @@ from sqlalchemy.exc import OperationalError
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.fit import Source
 from rankreg.train import TrainConfig
-from rankreg.tune import AlmGrid, NamedData, OwnData, Space, rank_trials, write_results
+from rankreg.tune import AlmGrid, Space, rank_trials
+from rankreg.tune.results import write_results
 from rankreg.tune.search import Job, run_trial
 from rankreg.tune.search import search as run_search
-from rankreg.tune.search_data import load_parts
+from rankreg.tune.search_data import NamedData, OwnData, load_parts
 from rankreg.tune.space import METHODS
 from rankreg.tune.study import open_study
 from tests.own_data import write_table

@@ -15,11 +15,12 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from rankreg.datasets import load
 from rankreg.fit import settings
-from rankreg.train import TrainConfig, epochs, train
-from rankreg.tune import AlmGrid, NamedData, Space, plan_search, rank_trials
+from rankreg.train import TrainConfig, train
+from rankreg.train.run import epochs
+from rankreg.tune import AlmGrid, Space, plan_search, rank_trials
 from rankreg.tune.results import config_toml, result_lines
 from rankreg.tune.search import value_of
-from rankreg.tune.search_data import judged_parts
+from rankreg.tune.search_data import NamedData, judged_parts
 from rankreg.tune.space import GRID, LOSSES, METHODS
 from rankreg.tune.study import claim_study
 

@@ -4,7 +4,7 @@ Weights, preprocessing and threshold are data, never code: nothing in a bundle i
 """
 
 from rankreg.bundle.card import BundleCard, Threshold
-from rankreg.bundle.evaluation import Evaluation, evaluate_scores
+from rankreg.bundle.evaluation import Evaluation
 from rankreg.bundle.onnx_file import Exported, export_onnx
 from rankreg.bundle.prediction import Evaluated, Predicted, evaluate, predict
 from rankreg.bundle.storage import Bundle, load_bundle, save_bundle
@@ -18,7 +18,6 @@ __all__ = [
     "Predicted",
     "Threshold",
     "evaluate",
-    "evaluate_scores",
     "export_onnx",
     "load_bundle",
     "predict",

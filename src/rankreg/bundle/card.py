@@ -24,7 +24,8 @@ from rankreg.datasets.preprocessing import CategoricalColumn, NumericColumn
 from rankreg.labels import LabelRule
 from rankreg.models import MLPShape, ModelShape
 from rankreg.notation import json_value
-from rankreg.operating import ChosenThreshold, Per
+from rankreg.operating import ChosenThreshold
+from rankreg.operating.units import Per
 
 FORMAT_VERSION = 1
 

@@ -10,20 +10,11 @@ from numpy.typing import ArrayLike
 
 from rankreg.bundle.card import Threshold
 from rankreg.metrics import Bools, check_binary
-from rankreg.notation import share
-from rankreg.operating import (
-    Finding,
-    Interval,
-    Record,
-    UnitSizes,
-    assumption,
-    auc_interval,
-    findings,
-    fpr_at_tpr_interval,
-    percent,
-    share_interval,
-)
-from rankreg.operating.units import unit_codes
+from rankreg.notation import Record, percent, share
+from rankreg.operating import Finding, Interval, auc_interval, findings, fpr_at_tpr_interval
+from rankreg.operating.intervals import share_interval
+from rankreg.operating.points import assumption
+from rankreg.operating.units import UnitSizes, unit_codes
 from rankreg.safe_files import write_whole
 from rankreg.scores import Scores
 
@@ -75,24 +66,7 @@ def evaluate_scores(
 ) -> Evaluation:
     """Measure what a threshold does on labelled scores, with two-sided intervals.
 
-    Args:
-        y_true: labels, 0 or 1.
-        y_score: raw scores, higher = more critical.
-        threshold: alarm when score ≥ threshold.
-        confidence: of the intervals, default 0.95.
-        tprs: the TPRs at which the FPR is measured, default 0.98, 0.95 and 0.90.
-        units: one value per sample, the same for samples that are not independent of each other, e.g.
-            those of one patient.
-
-    Returns:
-        Recall, FPR, alarms, precision, AUC and FPR at TPRs.
-
-    Raises:
-        ValueError: if a class is missing, or a score is not a number.
-
-    >>> found = evaluate_scores([0, 0, 0, 1, 1], [0.1, 0.2, 0.9, 0.8, 0.7], threshold=0.5)
-    >>> found.recall.estimate, round(found.fpr.estimate, 3)
-    (1.0, 0.333)
+    units: one value per sample, the same for samples that are not independent of each other.
     """
     positive, scores = check_binary(y_true, y_score)
     codes = None if units is None else unit_codes(units, len(scores))

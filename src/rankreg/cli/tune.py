@@ -87,7 +87,7 @@ def tune(
             raise
         raise ValueError(str(error)) from error
     from rankreg.fit.pipeline import check_request
-    from rankreg.tune.results import next_steps, result_lines, settings_text
+    from rankreg.tune.results import next_steps, result_lines, settings_text, write_results
     from rankreg.tune.search_data import load_parts
 
     check_request(out, tpr=tpr, confidence=0.95)
@@ -114,7 +114,7 @@ def tune(
         say(f"rankreg: stopped; the same command again goes on from {storage or out}", err=True)
         raise typer.Exit(130) from stopped
     result = room.rank_trials(finished, plan)
-    room.write_results(out, result, tpr=tpr)
+    write_results(out, result, tpr=tpr)
     _show_trials([(one.number, one.fpr, one.auc, settings_text(one)) for one in result.ranked[:SHOWN]], tpr)
     baseline = "" if result.baseline is None else " baseline.toml,"
     files = ("Files", f"{out}: best.toml,{baseline} trials.csv, summary.json")

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rankreg.datasets.catalog import data_folder
 from rankreg.datasets.partitions import Partition
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.names import look_up
@@ -15,7 +14,7 @@ from rankreg.names import look_up
 if TYPE_CHECKING:
     from rankreg.datasets.table import TableOptions
 
-__all__ = ["DATASETS", "Partition", "Samples", "Splits", "TableOptions", "data_folder", "load"]
+__all__ = ["DATASETS", "Partition", "Samples", "Splits", "TableOptions", "load"]
 
 
 def _later(module: str, function: str) -> Callable[..., Splits]:

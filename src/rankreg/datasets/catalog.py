@@ -69,17 +69,7 @@ CATALOG: dict[str, Entry] = {
 
 
 def data_folder(given: Path | str | None = None) -> Path:
-    """The folder of the data sets: the one given, else $RANKREG_DATA, else the user's cache.
-
-    Args:
-        given: a folder, or None.
-
-    Returns:
-        The folder. It need not exist.
-
-    >>> data_folder("downloads").name
-    'downloads'
-    """
+    """The folder of the data sets: the one given, else $RANKREG_DATA, else the user's cache."""
     if given is not None:
         return Path(given).expanduser()
     if named := os.environ.get(VARIABLE):

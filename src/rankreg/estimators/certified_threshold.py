@@ -29,16 +29,9 @@ from sklearn.utils.validation import (
 
 from rankreg.labels import binary_target, positive_class
 from rankreg.names import look_up
-from rankreg.operating import (
-    NotEnoughPositives,
-    OperatingPoint,
-    Per,
-    UnitSizes,
-    certified_rank,
-    choose_threshold,
-    units_needed,
-)
-from rankreg.operating.units import Sample, unit_codes
+from rankreg.operating import NotEnoughPositives, OperatingPoint, choose_threshold
+from rankreg.operating.guarantees import certified_rank, units_needed
+from rankreg.operating.units import Per, Sample, UnitSizes, unit_codes
 
 Places = NDArray[np.int64]
 Units = NDArray[np.int64] | None  # a number per sample, the same for dependent ones; None: all are independent

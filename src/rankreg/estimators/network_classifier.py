@@ -28,7 +28,8 @@ from rankreg.estimators.network_fit import (
 )
 from rankreg.estimators.persistence import load_classifier, save_classifier
 from rankreg.labels import binary_target, positive_class
-from rankreg.operating import ChosenThreshold, Per, choose_threshold
+from rankreg.operating import ChosenThreshold, choose_threshold
+from rankreg.operating.units import Per
 
 NESTED = ("network", "method", "loss", "training")  # parameters that have settings: method__weight
 OLD = {  # until the next version

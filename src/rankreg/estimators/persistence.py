@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from rankreg.bundle import Threshold, load_bundle, save_bundle
 from rankreg.bundle.card import ImageInputs, TableInputs, first_fault, read_inputs, versions_of
 from rankreg.estimators.network_fit import Fit, Images, Rows, is_folds, plain, settings_of
-from rankreg.operating import ChosenThreshold, OperatingPoint, Per
+from rankreg.operating import ChosenThreshold, OperatingPoint
+from rankreg.operating.units import Per
 from rankreg.train import TrainConfig
 from rankreg.train.config import renamed
 

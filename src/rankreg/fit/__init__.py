@@ -5,6 +5,5 @@
 
 from rankreg.fit.pipeline import Fitted, fit, settings
 from rankreg.fit.sources import Source, load_source
-from rankreg.train.config import DEFAULTS
 
-__all__ = ["DEFAULTS", "Fitted", "Source", "fit", "load_source", "settings"]
+__all__ = ["Fitted", "Source", "fit", "load_source", "settings"]

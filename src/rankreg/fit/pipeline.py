@@ -9,20 +9,22 @@ import numpy as np
 from PIL import Image
 from pydantic import ValidationError
 
-from rankreg.bundle import Bundle, Evaluation, Threshold, evaluate_scores, save_bundle
+from rankreg.bundle import Bundle, Evaluation, Threshold, save_bundle
 from rankreg.bundle.card import versions_of
-from rankreg.bundle.evaluation import write_scores
+from rankreg.bundle.evaluation import evaluate_scores, write_scores
 from rankreg.bundle.storage import INNER
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.distributed import join
 from rankreg.names import look_up
 from rankreg.notation import json_value
-from rankreg.operating import Per, choose_threshold, positives_needed
+from rankreg.operating import choose_threshold, positives_needed
+from rankreg.operating.units import Per
 from rankreg.report import Model, Settings, write
 from rankreg.scores import Scores
-from rankreg.train import Run, TrainConfig, score_samples, train
+from rankreg.train import Run, TrainConfig, train
 from rankreg.train.config import DEFAULTS, SMALL, faults
 from rankreg.train.folder import write_json
+from rankreg.train.inference import score_samples
 
 NAMED = ("loss", "method", "model", "optimizer")  # a name and settings that belong to it
 

@@ -12,8 +12,9 @@ from rankreg.bundle.evaluation import Lines, evaluation_lines, per_thousand, pro
 from rankreg.datasets.splits import Samples
 from rankreg.fit.pipeline import Fitted
 from rankreg.fit.sources import MOST, Source, load_source
-from rankreg.operating import UnitSizes, certified_rank, percent
-from rankreg.operating.units import Trials
+from rankreg.notation import percent
+from rankreg.operating.guarantees import certified_rank
+from rankreg.operating.units import Trials, UnitSizes
 from rankreg.report.text import finding_lines
 
 

@@ -247,19 +247,7 @@ def population_draws(
     the lower 1 − tpr of it ends, and interpolates the FPR between the two scores around it
     (docs/decisions/0023). Negatives are resampled with replacement.
 
-    Args:
-        y_true: labels, 1 for the critical class.
-        y_score: raw scores, higher means more critical.
-        tprs: true positive rates between 0 and 1.
-        draws: how many populations, default 500.
-        seed: the same seed and class counts give the same populations.
-
-    Returns:
-        The FPRs and the AUCs.
-
-    >>> rates, areas = population_draws([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], [0.9], draws=3)
-    >>> rates.shape, areas.shape
-    ((3, 1), (3,))
+    The same seed and class counts give the same populations.
     """
     sample = Sample.of(y_true, y_score)
     positives, negatives = sample.positives, sample.negatives
@@ -311,22 +299,6 @@ def error_at_tpr_intervals(
 
     The critical class decides the threshold; given that, the errors of another class are a binomial
     count.
-
-    Args:
-        y_true: class indices.
-        logits: shape (samples, classes).
-        tprs: true positive rates of the critical class.
-        positive: the index of the critical class.
-        confidence: of each interval.
-        draws: how many resampled test sets, default 1000.
-        seed: of the resampling.
-
-    Returns:
-        One interval per TPR.
-
-    >>> labels, logits = [0, 1, 2] * 9, [[2.0, 0, 0], [0, 2.0, 0], [0, 0, 2.0]] * 9
-    >>> error_at_tpr_intervals(labels, logits, [0.9], positive=2, draws=100)[0].estimate
-    0.0
     """
     check_confidence(confidence)
     labels, values = np.asarray(y_true), np.asarray(logits, dtype=np.float64)

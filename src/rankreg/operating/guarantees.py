@@ -66,19 +66,7 @@ def positives_needed(tpr: float, confidence: float) -> int:
 
 
 def units_needed(positives: Trials, tpr: float, confidence: float) -> int:
-    """The fewest units of such sizes that certify a TPR; `positives_needed` if all have one size.
-
-    Args:
-        positives: how many positives there are, or the sizes of their units.
-        tpr: the target recall.
-        confidence: of the guarantee.
-
-    Returns:
-        How many positives, or units like these.
-
-    >>> units_needed(20, 0.95, 0.95)
-    59
-    """
+    """The fewest units of such sizes that certify a TPR; `positives_needed` if all have one size."""
     if not isinstance(positives, UnitSizes) or len(positives.sizes) < 2:
         return positives_needed(tpr, confidence)
     log_risk = math.log(positives.tail(0, 1 - check_target(tpr)))  # grows in proportion to the units
@@ -118,17 +106,6 @@ def shortfall_risk(positives: Trials, rank: int, tpr: float) -> float:
 
     It is exact for continuous scores. With ties, and where positives share units, the chance is at
     most this.
-
-    Args:
-        positives: how many, or the sizes of their units.
-        rank: 1 for the lowest positive score.
-        tpr: the target recall.
-
-    Returns:
-        The chance.
-
-    >>> round(shortfall_risk(59, 1, 0.95), 3)
-    0.048
     """
     if isinstance(positives, UnitSizes):
         if not positives.single:
@@ -140,16 +117,7 @@ def shortfall_risk(positives: Trials, rank: int, tpr: float) -> float:
 def certified_rank(positives: Trials, tpr: float, confidence: float) -> int:
     """The largest rank k whose shortfall risk is at most 1 − confidence.
 
-    Args:
-        positives: how many, or the sizes of their units.
-        tpr: the target recall.
-        confidence: of the guarantee.
-
-    Returns:
-        The rank, 1 for the lowest positive score; 0 if no score is low enough.
-
-    >>> certified_rank(59, 0.95, 0.95), certified_rank(58, 0.95, 0.95)
-    (1, 0)
+    1 is the lowest positive score; 0 means that no score is low enough.
     """
     allowed = (1 - confidence) * ROUNDING
     if isinstance(positives, UnitSizes):
@@ -177,36 +145,12 @@ def certified_ranks(
 
 
 def upper_bound(successes: int, trials: Trials, confidence: float) -> float:
-    """The one-sided upper bound of a share: Clopper–Pearson, or over units.
-
-    Args:
-        successes: how many of the trials.
-        trials: how many in all, or the sizes of their units.
-        confidence: with which the share stays below the bound.
-
-    Returns:
-        The bound.
-
-    >>> round(upper_bound(0, 59, 0.95), 3)
-    0.05
-    """
+    """The one-sided upper bound of a share: Clopper–Pearson, or over units."""
     return float(bounds(np.array(successes), trials, confidence)[1])
 
 
 def lower_bound(successes: int, trials: Trials, confidence: float) -> float:
-    """The one-sided lower bound of a share: Clopper–Pearson, or over units.
-
-    Args:
-        successes: how many of the trials.
-        trials: how many in all, or the sizes of their units.
-        confidence: with which the share stays above the bound.
-
-    Returns:
-        The bound.
-
-    >>> round(lower_bound(59, 59, 0.95), 3)
-    0.95
-    """
+    """The one-sided lower bound of a share: Clopper–Pearson, or over units."""
     return float(bounds(np.array(successes), trials, confidence)[0])
 
 
@@ -282,19 +226,7 @@ def dependent_share(confidence: float, parts: int) -> float:
 
 
 def fpr_share(trials: Trials, confidence: float, parts: int) -> float:
-    """The confidence that the FPR bound at each of several thresholds needs, so that all hold together.
-
-    Args:
-        trials: how many negatives, or the sizes of their units.
-        confidence: of all bounds together.
-        parts: how many thresholds.
-
-    Returns:
-        The confidence of each bound.
-
-    >>> round(fpr_share(900, 0.95, 2), 4)
-    0.9747
-    """
+    """The confidence that the FPR bound at each of several thresholds needs, so that all hold together."""
     return dependent_share(confidence, parts) if shares_units(trials) else independent_share(confidence, parts)
 
 
@@ -318,20 +250,6 @@ def joint_ranks(trials: Trials, tprs: Sequence[float], confidence: float) -> lis
     lowest score. So as many positives suffice for all the TPRs as for the highest alone. Where
     positives share units, the risk is divided by the number of TPRs. If the highest gets no score
     then, all take the lowest, which is one claim.
-
-    Args:
-        trials: how many positives, or the sizes of their units.
-        tprs: the target recalls.
-        confidence: of all guarantees together.
-
-    Returns:
-        One rank per TPR, in the same order.
-
-    Raises:
-        NotEnoughPositives: the highest TPR cannot be certified.
-
-    >>> joint_ranks(100, [0.95, 0.9], 0.95)
-    [1, 5]
     """
     if not certified_rank(trials, max(tprs), confidence):
         raise NotEnoughPositives(trials, max(tprs), confidence)

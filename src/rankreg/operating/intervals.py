@@ -71,20 +71,7 @@ class Interval(Record):
 
 
 def share_interval(successes: int, trials: Trials, *, confidence: float = CONFIDENCE) -> Interval:
-    """A share with its two-sided interval: exact (Clopper–Pearson), or over units.
-
-    Args:
-        successes: how many of the trials.
-        trials: how many in all, or the sizes of the units that the rows belong to.
-        confidence: of the interval, default 0.95.
-
-    Returns:
-        The share and its bounds.
-
-    >>> found = share_interval(95, 100)
-    >>> round(found.low, 3), found.estimate, round(found.high, 3)
-    (0.887, 0.95, 0.984)
-    """
+    """A share with its two-sided interval: exact (Clopper–Pearson), or over units."""
     each_side = (1 + check_confidence(confidence)) / 2
     low, high = bounds(np.array(successes), trials, each_side)
     return Interval(successes / rows_of(trials), float(low), float(high), confidence)
@@ -95,14 +82,7 @@ def mean_of(values: ArrayLike) -> Interval:
 
         mean ± t · s / √n
 
-    Args:
-        values: the repeats, at least one.
-
-    Returns:
-        The mean and its bounds; infinite bounds for a single value.
-
-    >>> mean_of([1.0, 2.0, 3.0]).excludes_zero
-    False
+    The bounds of a single value are infinite.
     """
     numbers = np.asarray(values, dtype=np.float64)
     mean, count = float(numbers.mean()), len(numbers)
@@ -320,24 +300,7 @@ def difference_ends(a: Interval, b: Interval, correlation: float) -> tuple[float
 
 
 def aucs(positive: Bools, columns: list[Floats], units: NDArray[np.int64] | None = None) -> Auc:
-    """Areas of several models on the same samples, with DeLong's covariance; over units, Obuchowski's.
-
-    Args:
-        positive: which samples are positive.
-        columns: one array of scores per model.
-        units: a number per sample, the same for samples that are not independent; None (default):
-            all are.
-
-    Returns:
-        The areas and their covariance matrix.
-
-    Raises:
-        ValueError: fewer than two samples of a class, or a single unit.
-
-    >>> positive, scores = np.array([False, False, True, True]), np.array([0.1, 0.4, 0.35, 0.8])
-    >>> aucs(positive, [scores]).areas.tolist()
-    [0.75]
-    """
+    """Areas of several models on the same samples, with DeLong's covariance; over units, Obuchowski's."""
     counts = np.count_nonzero(positive), np.count_nonzero(~positive)
     if min(counts) < 2:
         raise ValueError(f"DeLong's variance needs two samples of each class, got {counts[0]} and {counts[1]}")

@@ -154,18 +154,7 @@ class Counted(Protocol):
 
 
 def assumption(found: Counted) -> str:
-    """The assumption of a promise of recall, in one sentence.
-
-    Args:
-        found: an operating point, or another result with `positives` and `units`.
-
-    Returns:
-        The sentence.
-
-    >>> from rankreg.operating import monitor
-    >>> assumption(monitor([1.0, 2.0], threshold=0.0))[-50:]
-    'and the 2 positives are independent of each other.'
-    """
+    """The assumption of a promise of recall, in one sentence."""
     count, what = (found.positives, "positive") if found.units is None else (found.units, "unit")
     who = f"the {count:,} {what}s are" if count != 1 else f"the one {what} is"
     return f"This holds if new positives come like these and {who} independent of each other."

@@ -36,12 +36,7 @@ CHUNK = 2_000_000  # numbers held at once
 class UnitSizes:
     """How many units have how many rows. The guarantees need to know no more of them.
 
-    Args:
-        sizes: the distinct numbers of rows per unit, ascending.
-        counts: how many units have each.
-
-    >>> UnitSizes.of([1, 3, 3]).rows
-    7
+    sizes: the distinct numbers of rows per unit, ascending; counts: how many units have each.
     """
 
     sizes: Reals
@@ -49,11 +44,7 @@ class UnitSizes:
 
     @classmethod
     def of(cls, rows_per_unit: ArrayLike) -> "UnitSizes":
-        """The sizes of these units. Units without rows do not count.
-
-        Args:
-            rows_per_unit: how many rows each unit has.
-        """
+        """The sizes of these units. Units without rows do not count."""
         given = np.asarray(rows_per_unit)
         sizes, counts = np.unique(given[given > 0], return_counts=True)
         return cls(sizes.astype(np.float64), counts.astype(np.float64))
@@ -74,12 +65,7 @@ class UnitSizes:
         return self.units == self.rows
 
     def tail(self, count: ArrayLike, share: ArrayLike) -> Reals:
-        """At most how likely `count` rows or fewer are, when the true share is at least `share`.
-
-        Args:
-            count: how many rows lie on one side of a threshold.
-            share: the true share of such rows.
-        """
+        """At most how likely `count` rows or fewer are, when the true share is at least `share`."""
 
         def log_bound(rate: Reals, x: Reals, wanted: Reals) -> Reals:
             level, log, rows = self._worst(rate, lambda _, rows: rows > wanted)
@@ -90,12 +76,7 @@ class UnitSizes:
         return np.where(x < 0, 0.0, np.exp(np.minimum(found, 0.0)))
 
     def largest_count(self, share: ArrayLike, risk: ArrayLike) -> NDArray[np.int64]:
-        """The largest count whose `tail` is at most the risk; −1 where there is none.
-
-        Args:
-            share: the true share of rows on one side of a threshold.
-            risk: the chance that is allowed.
-        """
+        """The largest count whose `tail` is at most the risk; −1 where there is none."""
 
         def minus_count(rate: Reals, log_risk: Reals, wanted: Reals) -> Reals:
             level, log, rows = self._worst(rate, lambda _, rows: rows > wanted)
@@ -109,12 +90,7 @@ class UnitSizes:
         return np.where(none, -1, np.maximum(count, 0)).astype(np.int64)
 
     def largest_share(self, count: ArrayLike, risk: ArrayLike) -> Reals:
-        """The bound that the true share stays below with chance 1 − risk, when `count` rows were seen.
-
-        Args:
-            count: how many rows lie on one side of a threshold.
-            risk: the chance that is allowed.
-        """
+        """The bound that the true share stays below with chance 1 − risk, when `count` rows were seen."""
 
         def share(rate: Reals, x: Reals, log_risk: Reals) -> Reals:
             level, log, rows = self._worst(rate, lambda log, _: _times(rate, x) + log < log_risk)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from rankreg import __version__
 from rankreg.notation import Record, number, percent, share
-from rankreg.operating import Per, assumption, compare
+from rankreg.operating import compare
 from rankreg.operating.guarantees import check_confidence, check_prevalence, check_target
+from rankreg.operating.points import assumption
+from rankreg.operating.units import Per
 from rankreg.report import charts
 from rankreg.report.examples import hardest
 from rankreg.report.scored_model import Model, check_models, paired_scores

@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg.metrics import Floats
-from rankreg.operating import Finding, findings, paired
+from rankreg.operating import Finding, findings
+from rankreg.operating.comparison import paired
 from rankreg.operating.units import Sample
 from rankreg.safe_files import NoRangeError, read_rgb
 from rankreg.score_files import ScoreColumns, check_columns, column_names, read_scores

@@ -12,10 +12,18 @@ import numpy as np
 
 from rankreg.metrics import empirical_thresholds
 from rankreg.notation import Record
-from rankreg.operating import Per, certified_rank, fpr_share, highest_tpr, joint_ranks, shortfall_risk, units_needed
-from rankreg.operating.guarantees import bounds, certified_ranks
+from rankreg.operating import highest_tpr
+from rankreg.operating.guarantees import (
+    bounds,
+    certified_rank,
+    certified_ranks,
+    fpr_share,
+    joint_ranks,
+    shortfall_risk,
+    units_needed,
+)
 from rankreg.operating.points import rates_at
-from rankreg.operating.units import Trials, rows_of, shares_units, units_of
+from rankreg.operating.units import Per, Trials, rows_of, shares_units, units_of
 from rankreg.report.scored_model import Model
 
 Shares = tuple[float, ...]

@@ -20,16 +20,15 @@ from rankreg.operating import (
     GroupPoints,
     NotEnoughPositives,
     OperatingPoint,
-    Per,
     Recertification,
     TargetPoints,
     Watch,
-    assumption,
-    certified_rank,
     certify_targets,
     findings,
 )
-from rankreg.operating.points import point_at
+from rankreg.operating.guarantees import certified_rank
+from rankreg.operating.points import assumption, point_at
+from rankreg.operating.units import Per
 from rankreg.report.scored_model import Model
 
 Lines = list[tuple[str, str]]

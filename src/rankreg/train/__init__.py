@@ -11,17 +11,10 @@ from rankreg.train.config import (
     SGDSettings,
     TrainConfig,
 )
-from rankreg.train.folder import FolderInUseError, in_use, locked
-from rankreg.train.inference import score, score_samples
+from rankreg.train.folder import FolderInUseError
+from rankreg.train.inference import score
 from rankreg.train.loop import DivergenceError
-from rankreg.train.run import (
-    Interrupted,
-    Run,
-    epochs,
-    train,
-    train_ensemble,
-    train_in_memory,  # noqa: F401 - an old name
-)
+from rankreg.train.run import Interrupted, Run, train, train_ensemble, train_in_memory  # noqa: F401 - an old name
 
 __all__ = [
     "ALMMethod",
@@ -37,11 +30,7 @@ __all__ = [
     "Run",
     "SGDSettings",
     "TrainConfig",
-    "epochs",
-    "in_use",
-    "locked",
     "score",
-    "score_samples",
     "train",
     "train_ensemble",
 ]

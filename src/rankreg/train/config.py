@@ -182,19 +182,12 @@ class _Method(_Settings):
     def term(self, samples: int, critical: int | None) -> Term | None:
         """What is added to the base loss.
 
-        Args:
-            samples: the size of the training set.
-            critical: the critical class's index, or None if scores are binary.
+        samples: the size of the training set; critical: the class's index, or None if scores are binary.
         """
         return None
 
     def end_epoch(self, term: Any, validation_auc: float) -> None:
-        """Tell the term that an epoch is over.
-
-        Args:
-            term: what `term` has made.
-            validation_auc: of this epoch.
-        """
+        """Tell the term that an epoch is over."""
 
 
 class NoMethod(_Method):

@@ -48,19 +48,7 @@ class Finished(NamedTuple):
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder against other processes until the block ends, or this process does.
-
-    Args:
-        folder: made if it is not there.
-
-    Raises:
-        FolderInUseError: another process holds it.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as name, locked(Path(name)):
-    ...     in_use(Path(name))
-    True
-    """
+    """Hold a folder against other processes until the block ends, or this process does."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("ab") as file:
         try:
@@ -73,17 +61,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def in_use(folder: Path) -> bool:
-    """Whether a process holds a folder by `locked`.
-
-    Args:
-        folder: it need not exist.
-
-    Returns:
-        True if it is held.
-
-    >>> in_use(Path("nowhere"))
-    False
-    """
+    """Whether a process holds a folder by `locked`."""
     if not folder.exists():
         return False
     try:

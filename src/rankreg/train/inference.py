@@ -67,21 +67,7 @@ def score_samples(
 ) -> Scores:
     """As `score`, of one part of a data set: the scores with the samples' ids, labels and units.
 
-    Args:
-        model: a network that returns (N,) scores or (N, K) logits; it must be on `device`.
-        samples: a part of a data set.
-        batch_size: how many to score at once. Default: as many as is fast.
-        precision: "float32", "bfloat16", or "auto": bfloat16 where the hardware is fast in it.
-        device: where to compute. Default the CPU.
-
-    Returns:
-        One row per sample, in their order.
-
-    >>> from rankreg.datasets import load
-    >>> test = load("digits")["test"]
-    >>> model = nn.Sequential(nn.Linear(64, 1), nn.Flatten(0))
-    >>> len(score_samples(model, test)) == len(test)
-    True
+    precision: "float32", "bfloat16", or "auto": bfloat16 where the hardware is fast in it.
     """
     shape = (len(samples), *samples.source.shape[1:])
     values = _scored(model, samples.inputs, shape, batch_size, precision, torch.device(device))

@@ -144,16 +144,7 @@ def train(
 def epochs(splits: Splits, config: TrainConfig) -> Generator[dict[str, Any]]:
     """Train as `train` does, without a folder, and yield the record of every epoch.
 
-    Args:
-        splits: the data; parts "train" and "validation" are needed.
-        config: the settings.
-
-    Returns:
-        A generator of records; close it to stop early.
-
-    >>> from rankreg.datasets import load
-    >>> [record["epoch"] for record in epochs(load("digits"), TrainConfig(epochs=3))]
-    [0, 1, 2]
+    Close the generator to stop early.
     """
     task = task_of(splits, config)
     config = complete(config, task, splits["train"], own_model=False)

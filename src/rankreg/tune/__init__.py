@@ -9,21 +9,9 @@ try:
 except ImportError as error:
     raise ImportError("a search needs Optuna: pip install 'rankreg[tune]'") from error
 
-from rankreg.tune.results import SearchResult, TriedSettings, rank_trials, write_results
+from rankreg.tune.results import SearchResult, TriedSettings, rank_trials
 from rankreg.tune.search import search
-from rankreg.tune.search_data import NamedData, OwnData, tune_data
+from rankreg.tune.search_data import tune_data
 from rankreg.tune.space import AlmGrid, Space, plan_search
 
-__all__ = [
-    "AlmGrid",
-    "NamedData",
-    "OwnData",
-    "SearchResult",
-    "Space",
-    "TriedSettings",
-    "plan_search",
-    "rank_trials",
-    "search",
-    "tune_data",
-    "write_results",
-]
+__all__ = ["AlmGrid", "SearchResult", "Space", "TriedSettings", "plan_search", "rank_trials", "search", "tune_data"]

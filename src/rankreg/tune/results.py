@@ -127,20 +127,7 @@ def rank_trials(trials: Iterable[FrozenTrial], plan: Space) -> SearchResult:
 
 
 def write_results(out: Path, result: SearchResult, *, tpr: float) -> None:
-    """Write best.toml and baseline.toml for `rankreg fit --config`, trials.csv and summary.json.
-
-    Args:
-        out: the folder.
-        result: from `rank_trials`.
-        tpr: the true positive rate of the search.
-
-    >>> from rankreg.tune import NamedData, search
-    >>> plan = Space(TrainConfig(epochs=1), methods=("none",), total=1)
-    >>> trials = search(NamedData("digits"), plan, Path("search"))
-    >>> write_results(Path("search"), rank_trials(trials, plan), tpr=0.95)
-    >>> sorted(file.name for file in Path("search").glob("*.toml"))
-    ['baseline.toml', 'best.toml']
-    """
+    """Write best.toml and baseline.toml for `rankreg fit --config`, trials.csv and summary.json."""
     write_whole(out / "trials.csv", _table(result).encode())
     for name, one in (("baseline", result.baseline), ("best", result.best)):
         if one is not None:

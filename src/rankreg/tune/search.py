@@ -18,8 +18,9 @@ from rankreg.datasets.splits import Splits
 from rankreg.distributed import join
 from rankreg.pool import WorkerDied, run_parallel
 from rankreg.terminal import progress_bar
-from rankreg.train import DivergenceError, epochs
+from rankreg.train import DivergenceError
 from rankreg.train.folder import locked
+from rankreg.train.run import epochs
 from rankreg.tune.search_data import Data, identity, load_parts
 from rankreg.tune.space import DONE, Space
 from rankreg.tune.study import TENTHS, claim_study, fail_dead_trials, open_study, quiet
@@ -84,7 +85,7 @@ def search(
 
     >>> from tempfile import TemporaryDirectory
     >>> from rankreg.train import TrainConfig
-    >>> from rankreg.tune import NamedData
+    >>> from rankreg.tune.search_data import NamedData
     >>> plan = Space(TrainConfig(epochs=1), methods=("none",), total=2)
     >>> with TemporaryDirectory() as folder:
     ...     [trial.params["sampling"] for trial in search(NamedData("digits"), plan, Path(folder))]

@@ -34,12 +34,7 @@ MULTICLASS = ("cifar10-lt",)
 
 @dataclass(frozen=True)
 class OwnData:
-    """Your own table or folder of images.
-
-    Args:
-        source: which file, target and columns, as for `rankreg fit`.
-        cache: folder in which decoded images are kept.
-    """
+    """Your own table or folder of images."""
 
     source: Source
     cache: Path
@@ -51,29 +46,15 @@ class OwnData:
         return self.source.side
 
     def seeded(self, seed: int) -> "OwnData":
-        """The same data cut by that seed.
-
-        Args:
-            seed: at least 0.
-        """
+        """The same data cut by that seed."""
         return replace(self, source=replace(self.source, seed=seed))
 
     def load(self, split: int) -> Splits:
-        """All parts. Another split deals training and validation samples anew; calibration and test stay.
-
-        Args:
-            split: its number, from 0.
-        """
+        """All parts. Another split deals training and validation samples anew; calibration and test stay."""
         return load_source(replace(self.source, member=split), self.cache)
 
     def train_command(self, config: Path, out: Path, tpr: float) -> str:
-        """The command that trains with a config on the same parts.
-
-        Args:
-            config: the TOML file.
-            out: folder for the fit.
-            tpr: the target true positive rate.
-        """
+        """The command that trains with a config on the same parts."""
         source = self.source
         words = ["rankreg", "fit", str(source.path), "--config", str(config), "--out", str(out), "--tpr", repr(tpr)]
         words += source.command_line()
@@ -87,14 +68,7 @@ class OwnData:
 class NamedData:
     """A data set of `rankreg.datasets`.
 
-    Args:
-        name: such as "digits" or "cifar10".
-        ratio: training negatives per positive. Default: the data set's own.
-        seed: of the draw of training samples. Default 0.
-        data_dir: the data folder. Default: the usual one.
-
-    >>> sorted(NamedData("digits").load(0).parts)
-    ['test', 'train', 'validation']
+    ratio: training negatives per positive; by default the data set's own.
     """
 
     name: str
@@ -113,31 +87,17 @@ class NamedData:
         return look_up(NAMED, self.name, "data set").side
 
     def seeded(self, seed: int) -> "NamedData":
-        """The same data set cut by that seed.
-
-        Args:
-            seed: at least 0.
-        """
+        """The same data set cut by that seed."""
         return replace(self, seed=seed)
 
     def load(self, split: int) -> Splits:
-        """All parts. Another split is another draw of the training samples.
-
-        Args:
-            split: its number, from 0.
-        """
+        """All parts. Another split is another draw of the training samples."""
         another, _, _ = look_up(NAMED, self.name, "data set")
         options = self._options() | {another: (self.seed if another == "seed" else 0) + split}
         return load(self.name, **options, **({} if self.name == "digits" else {"data_dir": self.data_dir}))
 
     def train_command(self, config: Path, out: Path, tpr: float) -> str:
-        """The Python call that trains with a config on the first split.
-
-        Args:
-            config: the TOML file.
-            out: folder for the run.
-            tpr: not used: the config has none, and training only shows it.
-        """
+        """The Python call that trains with a config on the first split."""
         options = "".join(f", {key}={value:g}" for key, value in self._options().items())
         return f"train(load({self.name!r}{options}), TrainConfig.from_toml({str(config)!r}), {str(out)!r})"
 

@@ -312,7 +312,7 @@ def plan_search(
     Raises:
         ValueError: options contradict each other or are out of bounds.
 
-    >>> from rankreg.tune import NamedData
+    >>> from rankreg.tune.search_data import NamedData
     >>> plan_search(NamedData("digits"), methods=["rankreg"], trials=20).total
     20
     """
