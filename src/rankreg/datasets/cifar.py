@@ -38,7 +38,7 @@ def cifar10(
     to 5. Lower ratios shorten the extended test.
 
     Args:
-        data_dir: the folder of the data sets; by default as `rankreg.datasets.data_folder` says.
+        data_dir: the folder of the data sets; by default as `rankreg.datasets.catalog.data_folder` says.
         ratio: training negatives per positive.
         seed: draws the training samples.
         negatives: the negative classes, by index or name.
@@ -80,7 +80,7 @@ def cifar10_long_tailed(
     """Load all ten classes, class k thinned to n₀ · imbalance^(−k/9); labels stay class indices.
 
     Args:
-        data_dir: the folder of the data sets; by default as `rankreg.datasets.data_folder` says.
+        data_dir: the folder of the data sets; by default as `rankreg.datasets.catalog.data_folder` says.
         imbalance: images of the largest class per image of the smallest.
         seed: draws the training images.
         positive: the critical class, by index or name; by default truck, the rarest.

@@ -61,7 +61,7 @@ def ham10000(
     The parts are the same for every seed. Only the training part is thinned.
 
     Args:
-        data_dir: the folder of the data sets; by default as `rankreg.datasets.data_folder` says.
+        data_dir: the folder of the data sets; by default as `rankreg.datasets.catalog.data_folder` says.
         positive: the critical diagnosis, a key of `DIAGNOSES`.
         ratio: training negatives per positive; None keeps all positives.
         seed: draws the training positives.
@@ -149,7 +149,7 @@ def melanoma(
     """Load ISIC 2020: malignant against benign, 70 / 10 / 20 by patient; no patient is in two parts.
 
     Args:
-        data_dir: the folder of the data sets; by default as `rankreg.datasets.data_folder` says.
+        data_dir: the folder of the data sets; by default as `rankreg.datasets.catalog.data_folder` says.
         size: side of the images in pixels, or (height, width).
         seed: decides the parts.
         member: another member of an ensemble gets other training and validation patients.
