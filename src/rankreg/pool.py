@@ -10,8 +10,6 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-__all__ = ["WorkerDied", "cores", "keep_freed_memory", "run_parallel"]
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -23,8 +21,7 @@ PR_SET_PDEATHSIG = 1  # of Linux's prctl.h
 class WorkerDied:
     """What `run_parallel` gives for a task that killed its worker process.
 
-    Args:
-        reason: what is known about it, e.g. the signal.
+    reason: what is known about it, e.g. the signal.
     """
 
     reason: str
@@ -46,21 +43,9 @@ def run_parallel(
     so a task must survive being run twice. After two deaths in a row tasks run one at a time: the deadly
     task alone is given up and comes with a `WorkerDied` in place of a result.
 
-    Args:
-        function: a function that can be pickled: of a module, or a `functools.partial` of one.
-        tasks: what to call it with, one at a time; they must be picklable, too.
-        workers: how many processes; the default is one per core. With one (or one task) and the
-            default backend, everything runs in this process.
-        backend: "loky", or a joblib backend such as the Dask one, whose cluster then has its own workers.
-
-    Returns:
-        A generator of pairs: a task, and the function's result or `WorkerDied`.
-
-    Raises:
-        Exception: whatever `function` raises; the other tasks are given up.
-
-    >>> sorted(run_parallel(abs, [-2, 3], workers=1))
-    [(-2, 2), (3, 3)]
+    Function and tasks must be picklable. workers: one per core by default; with one (or one task) and
+    the default backend everything runs in this process. backend: "loky", or a joblib backend such as
+    the Dask one, whose cluster has its own workers. What the function raises ends all tasks.
     """
     from joblib import parallel_config
     from joblib.externals.loky import get_reusable_executor
@@ -117,14 +102,7 @@ def _call(task: Task, place: int, function: Callable[[Task], Result], parent: in
 
 
 def cores() -> int:
-    """The number of cores this process may use.
-
-    Returns:
-        At least 1.
-
-    >>> cores() >= 1
-    True
-    """
+    """The number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -133,8 +111,6 @@ def keep_freed_memory() -> None:
 
     Small networks train a sixth faster: glibc maps every block above 128 kB anew, and the system clears its pages.
     On other systems nothing happens. The process keeps its largest footprint, so only workers should call this.
-
-    >>> keep_freed_memory()
     """
     trim_threshold, mmap_threshold = -1, -3  # of malloc.h
     if sys.platform == "linux":

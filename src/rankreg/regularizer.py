@@ -147,8 +147,7 @@ class RankReg(nn.Module):
 
     Args:
         penalty: p, one of "rank", "squared", "cubed", "exponential".
-        reach: the largest shift of a score when asking how ranks would change, in score units.
-            Default 1.
+        reach: largest shift when asking how ranks would change, in score units. Default 1.
         gamma: γ, the paper's way to say the same: the width of the interpolation. Give one of the two.
         space: "score" ranks raw scores, "probability" their sigmoid.
         margin: what positives must be ahead of negatives by, in units of the space. Default 0.

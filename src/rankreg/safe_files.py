@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-__all__ = ["is_stream", "read_arrays", "read_json", "write_whole"]
-
 LARGEST_JSON = 20_000_000  # bytes
 LARGEST_TOML = 1_000_000
 LARGEST_ARRAYS = 4_000_000_000  # unpacked
@@ -43,17 +41,7 @@ def check_regular(path: Path) -> None:
 def read_json(path: Path, advice: str = "") -> Any:
     """What a JSON file holds.
 
-    Args:
-        path: the file.
-        advice: the end of the message if it cannot be read: what to do.
-
-    Raises:
-        ValueError: the file is too large, not JSON, nested too deeply, or holds a huge number.
-
-    >>> Path("run.json").write_text('{"seed": 1}')
-    11
-    >>> read_json(Path("run.json"))
-    {'seed': 1}
+    advice: the end of the message if the file cannot be read: what to do.
     """
     raw = read_within(path, LARGEST_JSON)
     try:
@@ -76,19 +64,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def read_arrays(path: Path) -> "dict[str, NDArray[Any]]":
-    """The arrays in an .npz file, by name. Python objects are refused.
-
-    Args:
-        path: the file.
-
-    Raises:
-        ValueError: the file is damaged, too large, or holds something else.
-
-    >>> import numpy as np
-    >>> np.savez("scores.npz", values=np.arange(3))
-    >>> read_arrays(Path("scores.npz"))["values"].tolist()
-    [0, 1, 2]
-    """
+    """The arrays in an .npz file, by name. Python objects are refused."""
     import numpy as np
 
     content = io.BytesIO(read_within(path, LARGEST_ARRAYS))  # from here on a fault is the content's, not the disk's
@@ -151,17 +127,7 @@ def _reason(error: BaseException) -> str:
 
 
 def write_whole(path: Path, content: bytes, *, shared: bool = False) -> None:
-    """Write a file that is there whole or, after a crash or on a full disk, as it was before.
-
-    Args:
-        path: the file; its folder must exist.
-        content: all of it.
-        shared: others, on any machine, may be writing the same file.
-
-    >>> write_whole(Path("notes.txt"), b"done")
-    >>> Path("notes.txt").read_text()
-    'done'
-    """
+    """Write a file that is there whole or, after a crash or on a full disk, as it was before."""
     with whole_file(path, shared=shared) as file:
         file.write(content)
 
@@ -202,17 +168,7 @@ def whole_file(path: Path, *, shared: bool = False) -> Iterator[IO[bytes]]:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether what is written there is passed on at once: to a pipe, a terminal, /dev/null, the standard output.
-
-    Args:
-        path: where something will be written.
-
-    Raises:
-        ValueError: it is a folder, another device or a socket.
-
-    >>> is_stream(Path("new.csv"))
-    False
-    """
+    """Whether what is written there is passed on at once: to a pipe, a terminal, /dev/null, the standard output."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -19,8 +19,9 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from torch import nn
 
-from rankreg.bundle import Bundle, Threshold, export_onnx, load_bundle, predict, save_bundle
+from rankreg.bundle import Bundle, Threshold, export_onnx, load_bundle, predict
 from rankreg.bundle.onnx_graph import add_network
+from rankreg.bundle.storage import save_bundle
 from rankreg.fit import Source, fit, load_source, settings
 from rankreg.models import MLPShape, ResNetShape, build_model
 from tests.bundle.test_storage import TABLE, contents

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rankreg.bundle import save_bundle
+from rankreg.bundle.storage import save_bundle
 from rankreg.models import build_model
 from tests.bundle.test_storage import contents
 from tests.conftest import Run

@@ -13,9 +13,10 @@ import torch
 from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
-from rankreg.bundle import Bundle, Threshold, load_bundle, save_bundle, storage
+from rankreg.bundle import Bundle, Threshold, load_bundle, storage
 from rankreg.bundle.card import digest
 from rankreg.bundle.evaluation import evaluate_scores
+from rankreg.bundle.storage import save_bundle
 from rankreg.models import MLPShape, ResNetShape, build_model
 from rankreg.safe_files import write_whole
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 
-from rankreg.bundle import Bundle, Threshold, evaluate, export_onnx, load_bundle, predict, prediction, save_bundle
+from rankreg.bundle import Bundle, Threshold, evaluate, export_onnx, load_bundle, predict, prediction
+from rankreg.bundle.storage import save_bundle
 from rankreg.datasets.preprocessing import FARTHEST, TablePreprocessor
 from rankreg.datasets.table import table
 from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier

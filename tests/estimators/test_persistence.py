@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from rankreg.bundle import load_bundle, predict, save_bundle
+from rankreg.bundle import load_bundle, predict
 from rankreg.bundle.card import digest
+from rankreg.bundle.storage import save_bundle
 from rankreg.estimators import RankRegClassifier
 from rankreg.models import MLPShape, ResNetShape
 from tests.estimators.rare_data import QUICK, cancer, eights

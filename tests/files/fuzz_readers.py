@@ -29,9 +29,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from rankreg import score_files
-from rankreg.bundle import load_bundle, save_bundle
+from rankreg.bundle import load_bundle
 from rankreg.bundle.card import digest
 from rankreg.bundle.prediction import read_chunks
+from rankreg.bundle.storage import save_bundle
 from rankreg.datasets import load
 from rankreg.datasets.cifar_files import read_cifar
 from rankreg.datasets.images import read_image

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankreg import table_files
-from rankreg.bundle import save_bundle
+from rankreg.bundle.storage import save_bundle
 from rankreg.models import MLPShape, build_model
 from rankreg.table_files import opened, table_chunks
 from tests.bundle.test_storage import contents

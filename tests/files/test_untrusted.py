@@ -21,7 +21,8 @@ import pandas as pd
 import pytest
 import torch
 
-from rankreg.bundle import load_bundle, predict, save_bundle
+from rankreg.bundle import load_bundle, predict
+from rankreg.bundle.storage import save_bundle
 from rankreg.datasets import cifar_files, load
 from rankreg.datasets.cifar_files import read_cifar, read_pickle
 from rankreg.datasets.images import image_folder, read_image

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from rankreg.bundle import load_bundle, predict, save_bundle
+from rankreg.bundle import load_bundle, predict
+from rankreg.bundle.storage import save_bundle
 from rankreg.models import build_model
 from rankreg.safe_files import is_stream, write_whole
 from rankreg.scores import Scores

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from rankreg.bundle.evaluation import evaluate_scores
 from rankreg.operating import auc_interval, certify, findings
-from rankreg.report import Model, Settings, render
+from rankreg.report import Model, Settings
+from rankreg.report.page import render
 from tests.conftest import Run
 
 LABELS = np.repeat([1, 0], [200, 800])

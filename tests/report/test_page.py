@@ -15,9 +15,10 @@ from sklearn.metrics import roc_curve
 
 from rankreg.metrics import roc
 from rankreg.operating import certify, compare
-from rankreg.report import Model, Settings, render, write
+from rankreg.report import Model, Settings, write
 from rankreg.report.charts import histogram, roc_frames, roc_path
 from rankreg.report.examples import highest_negatives, lowest_positives
+from rankreg.report.page import render
 from rankreg.report.text import cards, rounded_threshold
 from rankreg.scores import Scores
 from tests.report.conftest import made_model

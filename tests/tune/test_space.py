@@ -17,11 +17,11 @@ from rankreg.datasets import load
 from rankreg.fit import settings
 from rankreg.train import TrainConfig, train
 from rankreg.train.run import epochs
-from rankreg.tune import AlmGrid, Space, plan_search, rank_trials
+from rankreg.tune import AlmGrid, Space, rank_trials
 from rankreg.tune.results import config_toml, result_lines
 from rankreg.tune.search import value_of
 from rankreg.tune.search_data import NamedData, judged_parts
-from rankreg.tune.space import GRID, LOSSES, METHODS
+from rankreg.tune.space import GRID, LOSSES, METHODS, plan_search
 from rankreg.tune.study import claim_study
 
 DIGITS = NamedData("digits", ratio=50)

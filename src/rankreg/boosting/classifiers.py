@@ -161,16 +161,14 @@ class RankRegLGBMClassifier(_Boosted):
     hard. They are for ordering and thresholds: calibrate them before you read them as frequencies.
 
     Args:
-        estimator: an unfitted `LGBMClassifier` with any settings but the objective and early
-            stopping. Default: the library's own settings.
+        estimator: an unfitted `LGBMClassifier` without objective and early stopping. Default: plain.
         weight: the factor of the ranking term. 0 leaves log-loss alone.
         reach: the largest shift of a score when asking how ranks would change, in score units.
         penalty: one of "rank", "squared", "cubed", "exponential".
         pos_label: the positive (critical) class. Default: the greater of the two labels.
         tpr: the share of positives that must raise an alarm, for early stopping.
         early_stopping_rounds: stop after so many rounds without a lower FPR at `tpr`. Default: never.
-        validation_fraction: the share of the training rows to judge early stopping by, where `fit`
-            gets no `eval_set`. It is drawn by class.
+        validation_fraction: share of each class that judges early stopping without an `eval_set`.
         random_state: the seed of that draw.
 
     Example:
@@ -213,16 +211,14 @@ class RankRegXGBClassifier(_Boosted):
     hard. They are for ordering and thresholds: calibrate them before you read them as frequencies.
 
     Args:
-        estimator: an unfitted `XGBClassifier` with any settings but the objective and early
-            stopping. Default: the library's own settings.
+        estimator: an unfitted `XGBClassifier` without objective and early stopping. Default: plain.
         weight: the factor of the ranking term. 0 leaves log-loss alone.
         reach: the largest shift of a score when asking how ranks would change, in score units.
         penalty: one of "rank", "squared", "cubed", "exponential".
         pos_label: the positive (critical) class. Default: the greater of the two labels.
         tpr: the share of positives that must raise an alarm, for early stopping.
         early_stopping_rounds: stop after so many rounds without a lower FPR at `tpr`. Default: never.
-        validation_fraction: the share of the training rows to judge early stopping by, where `fit`
-            gets no `eval_set`. It is drawn by class.
+        validation_fraction: share of each class that judges early stopping without an `eval_set`.
         random_state: the seed of that draw.
 
     Example:

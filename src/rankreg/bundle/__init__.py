@@ -7,7 +7,7 @@ from rankreg.bundle.card import BundleCard, Threshold
 from rankreg.bundle.evaluation import Evaluation
 from rankreg.bundle.onnx_file import Exported, export_onnx
 from rankreg.bundle.prediction import Evaluated, Predicted, evaluate, predict
-from rankreg.bundle.storage import Bundle, load_bundle, save_bundle
+from rankreg.bundle.storage import Bundle, load_bundle
 
 __all__ = [
     "Bundle",
@@ -21,5 +21,4 @@ __all__ = [
     "export_onnx",
     "load_bundle",
     "predict",
-    "save_bundle",
 ]

@@ -48,33 +48,6 @@ def save_bundle(folder: Path, network: nn.Module, **card: Any) -> Bundle:
     """Write a network and its card, and read them back.
 
     A bundle that is there already is replaced once the new one is whole.
-
-    Args:
-        folder: where the bundle goes.
-        network: a network that `rankreg.models.build_model` made.
-        card: the fields of `BundleCard` but `weights`.
-
-    Returns:
-        The bundle as it was read back.
-
-    Raises:
-        ValueError: if a field of the card is wrong, or the folder holds something else.
-        OSError: if it cannot be written; an older bundle is untouched then.
-
-    >>> from rankreg.bundle import Threshold
-    >>> from rankreg.models import MLPShape, build_model
-    >>> shape = MLPShape(classes=2, features=1, head="score")
-    >>> age = {"name": "age", "median": 50.0, "mean": 51.5, "scale": 10.0, "may_miss": False}
-    >>> columns = {"kind": "table", "numeric": [age], "categorical": [], "unused": []}
-    >>> target = {"target": "state", "positive": "sick", "id_column": None, "header": True}
-    >>> half = Threshold(value=0.5, tpr=0.95, confidence=0.95, certified=False, calibration_positives=4)
-    >>> known = {"threshold": half, "training": {}, "parts": {}, "metrics": {}, "versions": {}}
-    >>> bundle = save_bundle(
-    ...     Path("model"), build_model(shape), name="patients", model=shape,
-    ...     preprocessing=columns | target, classes=("healthy", "sick"), **known,
-    ... )
-    >>> load_bundle("model").card == bundle.card
-    True
     """
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
     packed = save(weights)

@@ -89,11 +89,12 @@ def tune(
     from rankreg.fit.pipeline import check_request
     from rankreg.tune.results import next_steps, result_lines, settings_text, write_results
     from rankreg.tune.search_data import load_parts
+    from rankreg.tune.space import plan_search
 
     check_request(out, tpr=tpr, confidence=0.95)
     own = {"calibration": calibration, "groups": groups, "size": size, **vars(columns)}
     named = room.tune_data(data, out, ratio=ratio, data_dir=data_dir, **own)
-    plan = room.plan_search(
+    plan = plan_search(
         named,
         preset=preset,
         tpr=tpr,

@@ -185,8 +185,8 @@ def image_folder(
         seed: decides the parts.
         member: another member of an ensemble gets other training and validation images, all else alike.
         shares: the share of the images in each part, by name.
-        groups: a CSV file with the columns file (as in the ids) and group, e.g. a patient, one row per
-            image. Images of one group stay in one part and count as one unit.
+        groups: a CSV file with the columns file (as in the ids) and group, e.g. a patient.
+            Images of one group stay in one part and count as one unit.
         cache: a folder for decoded images; by default they are kept in memory.
 
     Returns:

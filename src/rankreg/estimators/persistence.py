@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
-from rankreg.bundle import Threshold, load_bundle, save_bundle
+from rankreg.bundle import Threshold, load_bundle
 from rankreg.bundle.card import ImageInputs, TableInputs, first_fault, read_inputs, versions_of
+from rankreg.bundle.storage import save_bundle
 from rankreg.estimators.network_fit import Fit, Images, Rows, is_folds, plain, settings_of
 from rankreg.operating import ChosenThreshold, OperatingPoint
 from rankreg.operating.units import Per

@@ -9,10 +9,10 @@ import numpy as np
 from PIL import Image
 from pydantic import ValidationError
 
-from rankreg.bundle import Bundle, Evaluation, Threshold, save_bundle
+from rankreg.bundle import Bundle, Evaluation, Threshold
 from rankreg.bundle.card import versions_of
 from rankreg.bundle.evaluation import evaluate_scores, write_scores
-from rankreg.bundle.storage import INNER
+from rankreg.bundle.storage import INNER, save_bundle
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.distributed import join
 from rankreg.names import look_up

@@ -39,12 +39,10 @@ class Source(TableOptions):
         header: tables: whether the first line of a CSV file holds the column names.
         keep_copies_together: tables: equal rows stay in one part and count as one unit.
         seed: decides the parts, default 0.
-        calibration: the share of samples that certify the threshold, default 0.15. The training part
-            gets what it leaves.
+        calibration: the share that certifies the threshold, default 0.15, taken from training.
         groups: images: a CSV file with columns file and group; images of one group stay together.
         size: images: the side in pixels that the network sees, default 64.
-        member: another member of an ensemble gets other training and validation samples, and the same
-            calibration and test parts.
+        member: another ensemble member gets other training and validation samples.
     """
 
     path: Path

@@ -83,12 +83,10 @@ def certify(
         y_score: scores, higher = more critical.
         tpr: the target recall, default 0.95.
         confidence: of the guarantee, default 0.95.
-        prevalence: the share of positives where the threshold will be used; default: that of the
-            sample.
+        prevalence: share of positives where it will be used; default: that of the sample.
         costs: take the threshold of least expected cost among those at or below the certified one.
             Their recall is never lower.
-        units: one value per sample, the same for samples that are not independent, e.g. those of
-            one patient. None (default): every row is its own unit.
+        units: one value per sample, the same for dependent samples, e.g. those of one patient.
         per: "row" (default) promises that this share of the positive rows raises an alarm.
             "unit" promises that this share of the units with positives raises an alarm on at
             least one positive row.
@@ -141,13 +139,9 @@ def certify_targets(
         y_score: scores, higher = more critical.
         tprs: the target recalls, at least one.
         confidence: of all guarantees together, default 0.95.
-        prevalence: the share of positives where the threshold will be used; default: that of the
-            sample.
-        units: one value per sample, the same for samples that are not independent, e.g. those of
-            one patient. None (default): every row is its own unit.
-        per: "row" (default) promises that this share of the positive rows raises an alarm.
-            "unit" promises that this share of the units with positives raises an alarm on at
-            least one positive row.
+        prevalence: share of positives where it will be used; default: that of the sample.
+        units: one value per sample, the same for dependent samples, e.g. those of one patient.
+        per: "row" (default) or "unit", as for `certify`.
 
     Returns:
         The points, highest TPR first.
@@ -204,14 +198,10 @@ def certify_groups(
         groups: one value per sample, or with `names` an index into the names.
         tpr: the target recall, default 0.95.
         confidence: of all guarantees together, default 0.95.
-        prevalence: the share of positives where the threshold will be used; default: that of the
-            sample.
+        prevalence: share of positives where it will be used; default: that of the sample.
         names: the names of the groups; default: their values as text.
-        units: one value per sample, the same for samples that are not independent, e.g. those of
-            one patient. None (default): every row is its own unit.
-        per: "row" (default) promises that this share of the positive rows raises an alarm.
-            "unit" promises that this share of the units with positives raises an alarm on at
-            least one positive row.
+        units: one value per sample, the same for dependent samples, e.g. those of one patient.
+        per: "row" (default) or "unit", as for `certify`.
 
     Returns:
         The point of each group, and one for everyone.
@@ -336,18 +326,14 @@ def choose_threshold(
     threshold never catches less.
 
     Args:
-        y_true: labels of the calibration samples, 1 for the critical class. The model must not have
-            seen them.
+        y_true: labels of calibration samples that the model has not seen, 1 for the critical class.
         y_score: their scores, higher = more critical.
         tpr: the target recall, default 0.95.
         confidence: of the guarantee, default 0.95.
-        units: one value per sample, the same for samples that are not independent, e.g. those of
-            one patient.
+        units: one value per sample, the same for dependent samples, e.g. those of one patient.
         per: "row" or "unit", as for `certify`.
-        rounding: how much scores may differ, relative to their size. The default 1e-5 suits
-            networks in float32.
-        scale: the size of the scores where it exceeds the threshold's own, default 1. For
-            probabilities pass 0.
+        rounding: how much scores may differ, relative to their size; 1e-5 suits float32 networks.
+        scale: size of the scores where it exceeds the threshold's, default 1; 0 for probabilities.
 
     Returns:
         The threshold, and what it promises or why it promises nothing.

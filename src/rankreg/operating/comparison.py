@@ -99,14 +99,12 @@ def compare(
     Args:
         y_true: labels, 1 for the critical class.
         score_a: the scores of model a, higher = more critical.
-        score_b: the scores of model b on the same samples. `paired` brings two `Scores` into one
-            order.
+        score_b: the scores of model b on the same samples in the same order.
         tpr: the true positive rate at which FPRs are compared, default 0.95.
         confidence: of the intervals, default 0.95.
         draws: how often the bootstrap draws, default 10,000, at least 100.
         seed: of the bootstrap; the same seed gives the same numbers.
-        units: one value per sample, the same for samples that are not independent. Whole units are
-            drawn (docs/decisions/0026).
+        units: one value per sample, the same for dependent samples; whole units are drawn.
 
     Returns:
         Both differences.

@@ -135,11 +135,9 @@ def fpr_at_tpr_interval(
     Args:
         y_true: labels, 1 for the critical class.
         y_score: scores, higher = more critical.
-        tpr: the true positive rate in (0, 1], default 0.95; or several, each with an interval of
-            its own.
+        tpr: in (0, 1], default 0.95; or several, each with its own interval.
         confidence: of each interval, default 0.95.
-        units: one value per sample, the same for samples that are not independent, e.g. those of
-            one patient.
+        units: one value per sample, the same for dependent samples, e.g. those of one patient.
 
     Returns:
         The interval, or a list with one interval per TPR.

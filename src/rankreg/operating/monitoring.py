@@ -36,11 +36,9 @@ class Watch(Record):
         recall: the share observed.
         e_value: the evidence now, against 1 / level for an alarm.
         largest_e_value: the most evidence there was.
-        alarm_at: after how many confirmed positives, or units, the test first ruled out the TPR;
-            None if it has not.
+        alarm_at: after how many positives, or units, the TPR was ruled out; None if it was not.
         warning: why no alarm is no proof.
-        path: the evidence after each positive, or after each unit in the order of the units' first
-            rows.
+        path: the evidence after each positive, or each unit in the order of their first rows.
         units: how many units there were; None if none were given.
         per: "row" or "unit".
     """
@@ -238,13 +236,9 @@ def recertify(
         threshold: the deployed threshold.
         tpr: the target recall, default 0.95.
         confidence: of each bound and of the new guarantee, default 0.95.
-        prevalence: the share of positives where the threshold will be used; default: that of the
-            sample.
-        units: one value per sample, the same for samples that are not independent, e.g. those of
-            one patient. None (default): every row is its own unit.
-        per: "row" (default) promises that this share of the positive rows raises an alarm.
-            "unit" promises that this share of the units with positives raises an alarm on at
-            least one positive row.
+        prevalence: share of positives where it will be used; default: that of the sample.
+        units: one value per sample, the same for dependent samples, e.g. those of one patient.
+        per: "row" (default) or "unit", as for `certify`.
 
     Returns:
         The verdict on the deployed threshold, and the new point.

@@ -88,8 +88,7 @@ class OperatingPoint(Record):
         confidence: of the guarantee.
         positives: how many positives certified it.
         negatives: how many negatives there were.
-        rank: the threshold is the rank-th lowest score of the positive rows, or of the units'
-            highest ones.
+        rank: the threshold is the rank-th lowest positive score, of rows or of units' highest rows.
         recall: the share observed in the sample, of rows or of units (see `per`).
         fpr: the share of the negative rows observed in the sample.
         fpr_at_most: the upper bound of the FPR.
@@ -103,11 +102,9 @@ class OperatingPoint(Record):
         alarms_per_1000: alarms per 1,000 rows, from the observed shares.
         alarms_per_1000_at_most: the same from the bound of the FPR.
         ppv: the share of alarms that are real, from the observed shares.
-        ppv_at_least: a lower bound with confidence + fpr_confidence − 1; None for a recall per
-            unit.
+        ppv_at_least: bound with confidence + fpr_confidence − 1; None for a recall per unit.
         npv: the share of rows without alarm that are negative; None if every row raises an alarm.
-        npv_at_least: a lower bound with confidence + fpr_confidence − 1; None for a recall per
-            unit.
+        npv_at_least: bound with confidence + fpr_confidence − 1; None for a recall per unit.
         uncertified: the usual threshold, for comparison.
         extra_fpr: what the guarantee costs over the usual threshold, in FPR.
         extra_alarms_per_1000: what the guarantee costs over the usual threshold, in alarms.

@@ -3,7 +3,7 @@
 Works without torch and without a network; the page needs neither server nor library (docs/decisions/0025).
 """
 
-from rankreg.report.page import Settings, render, write
+from rankreg.report.page import Settings, write
 from rankreg.report.scored_model import Model
 
-__all__ = ["Model", "Settings", "render", "write"]
+__all__ = ["Model", "Settings", "write"]

@@ -109,23 +109,7 @@ def write(path: str | os.PathLike[str], models: Sequence[Model], settings: Setti
 
 
 def render(models: Sequence[Model], settings: Settings | None = None) -> str:
-    """The report as HTML text.
-
-    Args:
-        models: one to six models, scored on the same samples. The others are compared with the first.
-        settings: targets, confidence and prevalence, default `Settings()`.
-
-    Returns:
-        The page.
-
-    Raises:
-        ValueError: the models or settings make no sense, or the page would exceed 6 MB.
-
-    >>> import numpy as np
-    >>> model = Model("new", np.array([1, 0] * 60), np.arange(120.0) % 7)
-    >>> render([model]).startswith("<!doctype html>")
-    True
-    """
+    """The report as HTML text."""
     chosen = settings or Settings()
     check_models(models)
     first, others = models[0], models[1:]

@@ -44,7 +44,7 @@ class Model:
         details: from places in the arrays to columns of values, shown beside the hardest samples.
         image: from a place in the arrays to a picture, or None where there is none.
         source: what the foot of the page says about the data, e.g. {"file": …, "sha256": …}.
-        units: one value per sample, the same for samples that are not independent, e.g. those of one patient.
+        units: one value per sample, the same for dependent samples, e.g. those of one patient.
         threshold: the threshold in use, chosen by these scores, e.g. that of a fitted model. The page shows it
             as it is. By default the report chooses.
 

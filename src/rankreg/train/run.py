@@ -273,8 +273,7 @@ def train_ensemble(
     Member k trains in out_dir/member-k with seed config.seed + k. Finished members are not repeated.
 
     Args:
-        splits_of: the split of member k, e.g. `lambda k: load("cifar10", seed=k)`. All members must keep the same
-            samples for testing.
+        splits_of: the split of member k. All members must keep the same samples for testing.
         config: the training of member 0.
         out_dir: the folder of the members.
         members: how many networks, default 10.

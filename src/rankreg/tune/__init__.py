@@ -1,7 +1,7 @@
 """Search for good training settings on your own data; needs the extra "tune".
 
-`tune_data` names the data, `plan_search` says what is tried, `search` runs the trials and goes on where it
-stopped, `rank_trials` finds the winner and the baseline, and `write_results` writes them for `rankreg fit`.
+`tune_data` names the data, `Space` says what is tried, `search` runs the trials and goes on where it
+stopped, and `rank_trials` finds the winner and the baseline.
 """
 
 try:
@@ -12,6 +12,6 @@ except ImportError as error:
 from rankreg.tune.results import SearchResult, TriedSettings, rank_trials
 from rankreg.tune.search import search
 from rankreg.tune.search_data import tune_data
-from rankreg.tune.space import AlmGrid, Space, plan_search
+from rankreg.tune.space import AlmGrid, Space
 
-__all__ = ["AlmGrid", "SearchResult", "Space", "TriedSettings", "plan_search", "rank_trials", "search", "tune_data"]
+__all__ = ["AlmGrid", "SearchResult", "Space", "TriedSettings", "rank_trials", "search", "tune_data"]

@@ -68,7 +68,7 @@ def search(
 
     Args:
         data: from `tune_data`.
-        plan: from `plan_search`, or a `Space` of your own. Its base config's seed is the search's.
+        plan: a `Space` or an `AlmGrid`. Its base config's seed is the search's.
         out: folder of the search; one process at a time may use it.
         splits: train and judge every trial on so many splits. Default 1.
         workers: how many processes, of one thread each. Default 1: this process.

@@ -295,26 +295,9 @@ def plan_search(
 
     Settings that are not searched are the defaults of `rankreg fit`, then those of the file, then these options.
 
-    Args:
-        data: from `tune_data`; it decides between the defaults for tables and for images.
-        preset: "default", or "alm" for the paper's two-step grid.
-        tpr: the true positive rate at which false alarms count. Default 0.95.
-        trials: how many in all. Default 50.
-        methods: search only these. Default: all. The baseline "none" is always added.
-        losses: search only these base losses. Default: four of them, unless the file names one.
-        epochs: the most a trial may train. Default 40, for images 30.
-        seed: of parts, training and search. Default 0.
-        file: a TOML file as for `rankreg fit --config`; it must not name a method.
-
-    Returns:
-        A `Space`, or the `AlmGrid`.
-
-    Raises:
-        ValueError: options contradict each other or are out of bounds.
-
-    >>> from rankreg.tune.search_data import NamedData
-    >>> plan_search(NamedData("digits"), methods=["rankreg"], trials=20).total
-    20
+    data decides between the defaults for tables and for images. preset: "default", or "alm" for the
+    paper's two-step grid. epochs: the most a trial may train. file: a TOML file as for
+    `rankreg fit --config`; it must not name a method. The baseline "none" is always added.
     """
     if preset not in ("default", "alm"):
         raise ValueError(f"unknown preset {preset!r}: choose 'default' or 'alm'")
