@@ -12,7 +12,7 @@ from rankreg.boosting import RankRegLGBMClassifier
 from rankreg.datasets import load
 from rankreg.integrations import FPRAtTPR
 from rankreg.metrics import error_at_tpr
-from rankreg.operating import error_at_tpr_intervals
+from rankreg.operating.bootstrap import error_at_tpr_intervals
 
 
 @pytest.mark.parametrize("made", [RankReg, RankReg.published, lambda **given: ALM(5, **given), FPRAtTPR])
