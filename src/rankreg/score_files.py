@@ -14,16 +14,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg.labels import LabelRule, Reading, read_labels
-from rankreg.names import did_you_mean
 from rankreg.operating.units import Per
 from rankreg.safe_files import read_json
 from rankreg.table_files import (
+    check_columns,
     is_parquet,
     opened,
     parquet_columns,
     parquet_names,
     readable_csv,
-    refuse_same_names,
     row_words,
 )
 
@@ -183,21 +182,12 @@ def column_names(path: Path, delimiter: str = ",") -> list[str]:
         return [str(name) for name in pd.read_csv(path, sep=delimiter, nrows=0, dtype=str).columns]
 
 
-def check_columns(path: Path, wanted: list[str], header: list[str]) -> None:
-    """Every wanted column is there, and each name once; otherwise a ValueError suggests the nearest name."""
-    refuse_same_names(header, str(path))
-    for name in wanted:
-        if name not in header:
-            hint = did_you_mean(name, header)
-            raise ValueError(f"{path} has no column {name!r}: {hint}it has {', '.join(map(repr, header[:20]))}")
-
-
 def _read_csv(path: Path, columns: ScoreColumns) -> tuple[pd.DataFrame, NameRow]:
     with readable_csv(path), opened(path, separator=columns.delimiter) as records:
         if not records.names:
             raise ValueError(f"{path} is not a table in CSV: it is empty")
         _check_separator(path, columns, records.names)
-        check_columns(path, columns.wanted(), records.names)
+        check_columns(columns.wanted(), records.names, str(path))
         as_text = {name: str for name in (columns.id, columns.group, columns.unit) if name is not None}
         missing = {name: [""] for name in columns.wanted()} | {columns.score: MISSING}
         table: pd.DataFrame = pd.read_csv(
@@ -226,7 +216,7 @@ def _check_separator(path: Path, columns: ScoreColumns, names: list[str]) -> Non
 
 
 def _read_parquet(path: Path, columns: ScoreColumns) -> tuple[pd.DataFrame, NameRow]:
-    check_columns(path, columns.wanted(), parquet_names(path))
+    check_columns(columns.wanted(), parquet_names(path), str(path))
     return parquet_columns(path, columns.wanted()), row_words
 
 

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
@@ -19,6 +19,7 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
+from rankreg.names import did_you_mean
 from rankreg.safe_files import check_regular
 
 BLOCK = 1 << 16  # characters
@@ -42,6 +43,16 @@ def refuse_same_names(names: Sequence[str], what: str) -> None:
     if twice:
         name, count = twice[0]
         raise ValueError(f"{what} has {count} columns named {name!r}: rename all but one")
+
+
+def check_columns(wanted: Iterable[str], header: Iterable[Any], what: str) -> None:
+    """Every wanted column is there; otherwise a ValueError names all that are missing and the nearest name."""
+    there = [str(name) for name in header]
+    missing = [name for name in wanted if name not in there]
+    if missing:
+        hint = did_you_mean(missing[0], there)
+        names = ", ".join(map(repr, missing))
+        raise ValueError(f"{what} has no column {names}: {hint}it has {', '.join(map(repr, there[:20]))}")
 
 
 Record = tuple[str, list[str], int]  # its text, its fields, its first line
@@ -230,9 +241,11 @@ def parquet_file(path: Path, needed: Collection[str] | None = None) -> Iterator[
 
 
 def parquet_names(path: Path) -> list[str]:
-    """The names of the columns."""
+    """The names of the columns; two of one name are refused."""
     with parquet_file(path, needed=()) as file:
-        return list(file.schema_arrow.names)
+        names = list(file.schema_arrow.names)
+    refuse_same_names(names, str(path))
+    return names
 
 
 def parquet_columns(path: Path, names: Collection[str]) -> pd.DataFrame:

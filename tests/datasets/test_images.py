@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from rankreg.datasets import images as module
-from rankreg.datasets.images import cache_folder, decode, image_folder, image_size, list_images, read_image
+from rankreg.datasets.images import cache_folder, decode, image_folder, image_size, read_image, walk_images
 
 
 def save(path: Path, value: int, size: tuple[int, int] = (20, 12), **options: Any) -> Path:
@@ -256,7 +256,7 @@ def test_folders_are_searched_deeply_and_only_for_images(tmp_path: Path) -> None
     for name in ("b/c/2.JPG", "a.webp", ".hidden/3.png", ".4.png"):
         save(tmp_path / name, 1)
     (tmp_path / "notes.txt").write_text("no image")
-    assert [path.relative_to(tmp_path).as_posix() for path in list_images(tmp_path)] == ["a.webp", "b/c/2.JPG"]
+    assert [path.relative_to(tmp_path).as_posix() for path in walk_images(tmp_path)] == ["a.webp", "b/c/2.JPG"]
 
 
 def test_too_few_folders_or_images_are_clear_errors(tmp_path: Path) -> None:

@@ -11,20 +11,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 
 from rankreg.bundle.card import BundleCard
 from rankreg.bundle.evaluation import Evaluation, evaluate_scores
 from rankreg.bundle.storage import Bundle
-from rankreg.datasets.images import SUFFIXES, class_folders, folder_labels, read_image
+from rankreg.datasets.images import SUFFIXES, class_folders, folder_labels, read_image, walk_images
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.labels import LabelRule, listing, read_labels
 from rankreg.metrics import raises_alarm
 from rankreg.safe_files import whole_file
 from rankreg.scores import Scores
-from rankreg.table_files import table_chunks
+from rankreg.table_files import check_columns, table_chunks
 from rankreg.terminal import progress_bar
 from rankreg.train import score
 
@@ -249,7 +248,7 @@ def _rows(path: Path, preprocessing: Mapping[str, Any], rule: LabelRule | None) 
     read = [*needed, *text]
     for chunk in table_chunks(path, header=preprocessing["header"], text=text, rows=ROWS, needed=read):
         rows = chunk.rows
-        _check_present(rows, needed, path)
+        check_columns(needed, rows.columns, str(path))
         ids = rows[names] if names is not None and names in rows.columns else rows.index + 1
         problems = [
             f"{chunk.name_row(row)}: {fault}" if (fault := chunk.faults.get(row) or cells) else ""
@@ -274,15 +273,6 @@ def _rows(path: Path, preprocessing: Mapping[str, Any], rule: LabelRule | None) 
         )
 
 
-def _check_present(rows: pd.DataFrame, needed: list[str], path: Path) -> None:
-    missing = [name for name in needed if name not in rows.columns]
-    if missing:
-        raise ValueError(
-            f"{path} lacks {len(missing)} of the {len(needed)} columns that the bundle needs: {', '.join(missing)};"
-            f" it has {', '.join(map(str, rows.columns[:20]))}"
-        )
-
-
 def _images(path: Path, card: BundleCard, rule: LabelRule | None) -> Iterator[Chunk]:
     home = path if path.is_dir() else path.parent
     if rule is not None and rule.positive not in class_folders(home):
@@ -300,7 +290,7 @@ def _images(path: Path, card: BundleCard, rule: LabelRule | None) -> Iterator[Ch
         except (ValueError, OSError) as error:
             return str(error) or type(error).__name__
 
-    images = _walk(path, in_class_folders=rule is not None) if path.is_dir() else iter([path])
+    images = walk_images(path, top=True, in_class_folders=rule is not None) if path.is_dir() else iter([path])
     some = False
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         while files := list(islice(images, IMAGES)):
@@ -316,18 +306,3 @@ def _images(path: Path, card: BundleCard, rule: LabelRule | None) -> Iterator[Ch
             )
     if not some:
         raise ValueError(f"{path} holds no images: looked for {', '.join(sorted(SUFFIXES))}")
-
-
-def _walk(folder: Path, top: bool = True, in_class_folders: bool = False) -> Iterator[Path]:
-    """Image files in the order of names, a folder at a time, so that only one folder's names are held.
-
-    Links to folders are followed at the top only: deeper they might lead in circles.
-    """
-    with os.scandir(folder) as entries:
-        found = sorted((e.name, e.is_dir(follow_symlinks=top)) for e in entries if not e.name.startswith("."))
-    for name, is_folder in found:
-        place = folder / name
-        if is_folder:
-            yield from _walk(place, top=False)
-        elif place.suffix.lower() in SUFFIXES and not in_class_folders:
-            yield place

@@ -199,7 +199,7 @@ def image_folder(
     kinds = class_folders(home)
     critical = _critical(home, kinds, positive)
     rule = LabelRule(critical, tuple(negative), rest_negative)
-    paths = [image for kind in kinds for image in list_images(home / kind)]
+    paths = [image for kind in kinds for image in walk_images(home / kind)]
     ids = np.asarray([image.relative_to(home).as_posix() for image in paths])
     classes = np.asarray([kinds.index(name.split("/")[0]) for name in ids])
     labels, found = folder_labels(ids.tolist(), rule, home)
@@ -261,13 +261,20 @@ def folder_labels(
     return read_labels(kinds, rule, f"{home}: the class folder", partial=partial)
 
 
-def list_images(folder: Path) -> list[Path]:
-    """Every image file below the folder, in the order of names; hidden files and folders are left out."""
-    found = []
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [Path(place, name) for name in files if not name.startswith(".")]
-    return sorted(path for path in found if path.suffix.lower() in SUFFIXES)
+def walk_images(folder: Path, *, top: bool = False, in_class_folders: bool = False) -> Iterator[Path]:
+    """Image files in the order of names, a folder at a time, so that only one folder's names are held.
+
+    Hidden files and folders are left out. Links to folders are followed at the top only: deeper they
+    might lead in circles. in_class_folders: files at the top are left out.
+    """
+    with os.scandir(folder) as entries:
+        found = sorted((e.name, e.is_dir(follow_symlinks=top)) for e in entries if not e.name.startswith("."))
+    for name, is_folder in found:
+        place = folder / name
+        if is_folder:
+            yield from walk_images(place)
+        elif place.suffix.lower() in SUFFIXES and not in_class_folders:
+            yield place
 
 
 def class_folders(home: Path) -> list[str]:
@@ -275,7 +282,7 @@ def class_folders(home: Path) -> list[str]:
     if not home.is_dir():
         raise FileNotFoundError(f"{home} is not a folder: give one with a folder of images per class")
     kinds = sorted(place.name for place in home.iterdir() if place.is_dir() and not place.name.startswith("."))
-    kinds = [kind for kind in kinds if list_images(home / kind)]
+    kinds = [kind for kind in kinds if any(walk_images(home / kind))]
     if len(kinds) < 2:
         raise ValueError(
             f"{home} holds {len(kinds)} folders with images: two or more are needed, one per class,"

@@ -9,8 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
-from rankreg.names import did_you_mean
-from rankreg.table_files import row_words
+from rankreg.table_files import check_columns, row_words
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +73,7 @@ class TablePreprocessor:
         """
         if most_categories < 1:
             raise ValueError(f"most_categories must be at least 1, got {most_categories}")
-        check_columns(rows, categorical)
+        check_columns(categorical, rows.columns, "the table")
         numbers, categories, unused = [], [], []
         for name in map(str, rows.columns):
             column = rows[name]
@@ -114,7 +113,7 @@ class TablePreprocessor:
         Wrong are texts in columns of numbers, infinite or absurd numbers (beyond float32, or more than `FARTHEST`
         standard deviations from the training mean), and gaps in columns that had none in training.
         """
-        check_columns(rows, self.columns)
+        check_columns(self.columns, rows.columns, "the table")
         found: list[list[str]] = [[] for _ in range(len(rows))]
 
         def note(where: NDArray[np.bool_], column: "pd.Series[Any]", what: str) -> None:
@@ -141,7 +140,7 @@ class TablePreprocessor:
 
     def transform(self, rows: pd.DataFrame) -> NDArray[np.float32]:
         """The rows as a matrix (N, F), all of it finite; columns that were not seen in training are ignored."""
-        check_columns(rows, self.columns)
+        check_columns(self.columns, rows.columns, "the table")
         matrix = np.zeros((len(rows), len(self.feature_names)), dtype=np.float32)
         place = 0
         for number in self.numeric:
@@ -179,14 +178,6 @@ class TablePreprocessor:
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a saved table preprocessor, or damaged: {error}") from error
         return cls(numeric, categorical, tuple(state.get("unused", ())))
-
-
-def check_columns(rows: pd.DataFrame, wanted: Collection[str]) -> None:
-    """Every wanted column is there."""
-    for name in wanted:
-        if name not in rows.columns:
-            hint = did_you_mean(name, map(str, rows.columns))
-            raise ValueError(f"no column {name!r}: {hint}The table has {', '.join(map(str, rows.columns))}")
 
 
 def check_cells(

@@ -10,10 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg.datasets.partitions import SHARES, check_both_classes, distinct_or_none, linked, own_parts
-from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor, check_cells, check_columns
+from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor, check_cells
 from rankreg.datasets.splits import Splits, samples_of
 from rankreg.labels import LabelRule, read_labels
-from rankreg.table_files import read_table
+from rankreg.table_files import check_columns, read_table
 
 COPIES_HINT = (
     "if equal rows are chance, not copies, pass keep_copies_together=False (--split-copies);"
@@ -135,7 +135,7 @@ def table(
         raise ValueError(f"{path} holds no rows{', only a header line' if chosen.header else ''}")
     special = [name for name in (target, group, id_column) if name is not None]
     _check_target(rows, target, chosen.header)
-    check_columns(rows, [*special, *chosen.drop, *categorical])
+    check_columns([*special, *chosen.drop, *categorical], rows.columns, "the table")
     labels, found = read_labels(
         rows[target], chosen.labels, f"{path}: the target {target!r}", name_row=read.name_row
     )
@@ -195,7 +195,7 @@ def _check_target(rows: pd.DataFrame, target: str, header: bool) -> None:
             f" header=False (--no-header) and a column number, 0 to {rows.shape[1] - 1}"
         )
     if target not in rows.columns:
-        check_columns(rows, [target])
+        check_columns([target], rows.columns, "the table")
 
 
 def _row_codes(features: pd.DataFrame) -> NDArray[np.int64]:

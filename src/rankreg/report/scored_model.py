@@ -16,9 +16,9 @@ from rankreg.operating import Finding, findings
 from rankreg.operating.comparison import paired
 from rankreg.operating.units import Sample
 from rankreg.safe_files import NoRangeError, read_rgb
-from rankreg.score_files import ScoreColumns, check_columns, column_names, read_scores
+from rankreg.score_files import ScoreColumns, column_names, read_scores
 from rankreg.scores import Scores
-from rankreg.table_files import is_parquet, parquet_columns, readable_csv
+from rankreg.table_files import check_columns, is_parquet, parquet_columns, readable_csv
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -82,7 +82,7 @@ class Model:
         """From a score file. show, image: columns; images: a folder; see `rankreg report --help`."""
         header = column_names(path, columns.delimiter)
         pictured = [image] if image else []
-        check_columns(path, [*show, *pictured], header)
+        check_columns([*show, *pictured], header, str(path))
         table = read_scores(path, columns)
         used = {columns.score, columns.label, columns.id, image}
         shown = list(show) or [column for column in header if column not in used][:SHOWN]
