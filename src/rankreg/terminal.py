@@ -61,8 +61,11 @@ class Terminal(Console):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
-def progress_bar(*, in_bytes: bool = False) -> Progress:
-    """A bar on the standard error, gone when done; silent where nobody watches. Use it as a context manager."""
+def progress_bar(*, shown: bool | None = None, in_bytes: bool = False) -> Progress:
+    """A bar on the standard error, gone when done. Use it as a context manager.
+
+    shown: by default only on a terminal.
+    """
     console = Terminal(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
@@ -71,7 +74,7 @@ def progress_bar(*, in_bytes: bool = False) -> Progress:
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
+        disable=not (console.is_terminal if shown is None else shown),
     )
 
 

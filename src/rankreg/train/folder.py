@@ -12,12 +12,11 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 import torch
-from rich.progress import Progress
 
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.safe_files import read_json, write_whole
 from rankreg.scores import Scores
-from rankreg.terminal import Terminal
+from rankreg.terminal import progress_bar
 from rankreg.train.config import TrainConfig, renamed
 
 CHUNK = 1 << 24  # bytes of inputs read at a time
@@ -140,9 +139,7 @@ def fingerprint(splits: Splits, *, progress: bool | None = None) -> dict[str, An
     progress: show a bar; by default when standard error is a terminal.
     """
     prepared = json.dumps(dict(splits.preprocessing), sort_keys=True, separators=(",", ":"))
-    console = Terminal(stderr=True)
-    shown = console.is_terminal if progress is None else progress
-    with Progress(console=console, disable=not shown, transient=True) as bar:
+    with progress_bar(shown=progress) as bar:
         task = bar.add_task("reading the data", total=sum(map(len, splits.parts.values())))
         inputs = {name: _inputs(part, partial(bar.advance, task)) for name, part in splits.parts.items()}
     return {

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
 
 from rankreg.datasets.splits import Splits
 from rankreg.distributed import World, device_named, join
 from rankreg.models import build_model
 from rankreg.scores import Scores, mean_scores
-from rankreg.terminal import Terminal
+from rankreg.terminal import progress_bar
 from rankreg.train.config import TrainConfig
 from rankreg.train.folder import (
     Finished,
@@ -162,7 +161,8 @@ def _epochs(training: Training, folder: Path | None, progress: bool | None) -> I
     state = world.first(lambda: read_state(folder / "last.pt")) if folder is not None else None
     if state is not None:
         training.load_state_dict(state)
-    with _stop_requests(folder is not None) as request, _bar(training, progress) as bar:
+    visible = progress if training.world.rank == 0 else False
+    with _stop_requests(folder is not None) as request, progress_bar(shown=visible) as bar:
         shown = bar.add_task("", total=config.epochs * steps)
         bar.update(shown, completed=training.epoch * steps + training.steps_done)
         while not training.over:
@@ -240,14 +240,6 @@ def _stop_requests(heeded: bool) -> Iterator[_Request]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _bar(training: Training, progress: bool | None) -> Progress:
-    """A bar on standard error, shown by the first process if `progress` is true or, by default, to a terminal."""
-    console = Terminal(stderr=True)
-    shown = console.is_terminal if progress is None else progress
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    return Progress(*columns, console=console, disable=not shown or training.world.rank != 0, transient=True)
 
 
 def epoch_summary(record: dict[str, Any], config: TrainConfig) -> str:
