@@ -105,6 +105,7 @@ def predict(bundle: Bundle, data: Path | str, out: Path | str, *, device: str = 
         ValueError: if the data are of the wrong kind or lack a column, or `out` cannot be written.
         FileNotFoundError: if there are no such data.
 
+    >>> import pandas as pd
     >>> from rankreg.bundle import load_bundle
     >>> from rankreg.estimators import RankRegClassifier
     >>> sick = np.arange(100) % 5 == 0
@@ -167,6 +168,7 @@ def evaluate(
         ValueError: if the data are of the wrong kind, lack a column or a class, or none can be scored.
         FileNotFoundError: if there are no such data.
 
+    >>> import pandas as pd
     >>> from rankreg.bundle import load_bundle
     >>> from rankreg.estimators import RankRegClassifier
     >>> sick = np.arange(100) % 5 == 0
