@@ -7,7 +7,7 @@ import pytest
 
 from rankreg.datasets import load
 from rankreg.train import TrainConfig, train
-from rankreg_bench.grids import DATA, plans_of
+from rankreg_bench.grids import DATA, loader_options, plans_of
 from rankreg_bench.records import RecordFolder, Selection
 from rankreg_bench.runs import as_meant
 from tests.own_data import run_command
@@ -58,7 +58,7 @@ def test_the_demo_records_the_scores_of_a_plain_training_run_and_never_trains_tw
     plans = Selection("demo", "demo", tmp_path / "records", 2).plans
     assert all(map(records.has, plans))
     for plan in (plan for plan in plans if plan.split == 1 and plan.arm in ("base", "rankreg")):
-        splits = load("digits", **DATA["digits-100"].settings, seed=1)
+        splits = load("digits", **loader_options(DATA["digits-100"].settings), seed=1)
         alone = train(splits, config_of(plan.arm, 1), tmp_path / plan.arm, progress=False)
         assert np.array_equal(records.by_part(plan)["test"].values, alone.scores["test"].values)
 
