@@ -94,7 +94,7 @@ def test_cells_without_records_are_dashes_and_the_command_that_fills_them_is_nam
     status, out, _ = run("bench", "table", "cifar100-100", "--only", "bce", "--test", "official")
     assert status == 0
     assert re.search(r"\+ buffer +– \(–\) .*0/5", out)
-    assert re.search(r"\+ RankReg \(published\) .* 1/5\n", out)
+    assert re.search(r"\+ RankReg \(scores\) .* 1/5\n", out)
     assert "17 of 20 runs are missing: rankreg bench run cifar100-100 --preset compact --only bce" in out
     assert "more splits are needed" in out
     assert "_" not in out.split("Single networks")[0]  # ensembles of different splits have no best
@@ -196,7 +196,7 @@ def test_a_comparison_has_a_row_for_each_loss_and_one_over_all(table: Run) -> No
     ]
     assert "split 2" in out
     assert re.search(
-        r"RankReg \(published\) − buffer, 3 splits, 2 losses: FPR@98 .*(not told apart|lower|higher)", out
+        r"RankReg \(scores\) − buffer, 3 splits, 2 losses: FPR@98 .*(not told apart|lower|higher)", out
     )
 
 
