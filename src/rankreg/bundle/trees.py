@@ -51,7 +51,7 @@ class Tree:
             raise ValueError("a tree has arrays of different lengths")
         if not (np.isfinite(self.thresholds).all() and np.isfinite(self.leaves).all()):
             raise ValueError("a tree holds a number that is not finite")
-        if splits and not (0 <= self.features.min() and self.features.max() < features):
+        if splits and not (self.features.min() >= 0 and self.features.max() < features):
             raise ValueError(f"a tree asks for a feature beyond the {features} there are")
         children = np.sort(np.concatenate([self.left, self.right]))
         expected = np.concatenate([np.arange(-splits - 1, 0), np.arange(1, splits)]) if splits else children

@@ -215,9 +215,7 @@ def _cut(
     return {name: np.flatnonzero(part_of[codes] == k) for k, name in enumerate(shares)}
 
 
-def deal_folds(
-    labels: NDArray[np.int64], units: NDArray[np.int64], count: int, *, seed: int
-) -> NDArray[np.int64]:
+def deal_folds(labels: NDArray[np.int64], units: NDArray[np.int64], count: int, *, seed: int) -> NDArray[np.int64]:
     """The fold of each sample, from 0: classes are shared out evenly, units stay together, the seed decides."""
     parts = _cut(labels, units, {str(k): 1.0 for k in range(count)}, False, seed, count)
     folds = np.empty(len(labels), dtype=np.int64)
@@ -225,7 +223,9 @@ def deal_folds(
         folds[parts[str(k)]] = k
     for kind, name in ((1, "positives"), (0, "negatives")):
         if len(np.unique(folds[labels == kind])) < count:
-            raise ValueError(f"one of {count} folds would get no {name}, since groups stay together: use fewer --folds")
+            raise ValueError(
+                f"one of {count} folds would get no {name}, since groups stay together: use fewer --folds"
+            )
     return folds
 
 

@@ -69,7 +69,13 @@ def folds_for(labels: Labels, units: NDArray[np.int64] | None, count: int | None
 
 
 def cross_fit(
-    learner: Learner, name: str, views: Views, labels: Labels, folds: Folds, *, members: Sequence[Member] | None = None
+    learner: Learner,
+    name: str,
+    views: Views,
+    labels: Labels,
+    folds: Folds,
+    *,
+    members: Sequence[Member] | None = None,
 ) -> OutOfFold:
     """Train a learner's members and score every row by the member that has not seen it.
 
@@ -117,7 +123,9 @@ class CrossFitted:
         """The model for new samples: all members of all learners."""
         return Ensemble(
             [
-                FittedLearner(name, found.fitted.view, found.fitted.members, found.fitted.scales, self.weights[name])
+                FittedLearner(
+                    name, found.fitted.view, found.fitted.members, found.fitted.scales, self.weights[name]
+                )
                 for name, found in self.learners.items()
                 if self.weights[name] > 0
             ]
