@@ -13,7 +13,7 @@ from rankreg.datasets.columns import ColumnPlan, read_columns
 from rankreg.datasets.partitions import SHARES, check_both_classes, distinct_or_none, linked, own_parts
 from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor, check_cells
 from rankreg.datasets.splits import Splits, samples_of
-from rankreg.dialects import Dialect
+from rankreg.dialects import Dialect, read_decimal, read_encoding, read_separator
 from rankreg.labels import LabelRule, read_labels
 from rankreg.table_files import check_columns, read_table
 
@@ -41,6 +41,12 @@ class TableOptions:
         id_column: the column that names the rows. Without it, ids are row numbers, from 1.
         header: the first line of a CSV file holds the column names. Otherwise columns are "0", "1", ...
         keep_copies_together: rows that are equal in all features stay in one part and count as one unit.
+        separator: what stands between the fields of a CSV file: ",", ";", "|" or "tab". Default: detected.
+        decimal: the decimal mark of a CSV file, "." or ",". Default: detected.
+        encoding: how a CSV file stores characters, e.g. "utf-8", "utf-16" or "cp1252". Default: detected.
+
+    Raises:
+        ValueError: separator, decimal or encoding is none of these.
 
     >>> TableOptions(target="fraud", drop=("name", "note"), header=False).command_line()
     ['--target', 'fraud', '--drop', 'name', '--drop', 'note', '--no-header']
@@ -56,6 +62,20 @@ class TableOptions:
     id_column: str | None = None
     header: bool = True
     keep_copies_together: bool = True
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        self.dialect_options()
+
+    def dialect_options(self) -> dict[str, Any]:
+        """What was said about the way the file is written, for `read_table`."""
+        return {
+            "separator": None if self.separator is None else read_separator(self.separator),
+            "decimal": None if self.decimal is None else read_decimal(self.decimal),
+            "encoding": None if self.encoding is None else read_encoding(self.encoding),
+        }
 
     @property
     def labels(self) -> LabelRule:
@@ -72,6 +92,9 @@ class TableOptions:
             "--id": self.id_column,
             "--no-header": not self.header,
             "--split-copies": not self.keep_copies_together,
+            "--separator": "tab" if self.separator == "\t" else self.separator,
+            "--decimal": self.decimal,
+            "--encoding": self.encoding,
         }
         return {name: value for name, value in found.items() if value not in (None, (), False)}
 
@@ -198,7 +221,7 @@ def read_own_table(path: Path | str, options: TableOptions | None = None, **colu
     target, group, id_column, categorical = chosen.target, chosen.group, chosen.id_column, chosen.categorical
     if target is None:
         raise ValueError(f"{Path(path).name} is a table: say which column is the target with --target COLUMN")
-    read = read_table(path, header=chosen.header, text=categorical)
+    read = read_table(path, header=chosen.header, text=categorical, **chosen.dialect_options())
     rows = read.rows
     if len(rows) == 0:
         raise ValueError(f"{path} holds no rows{', only a header line' if chosen.header else ''}")
@@ -224,7 +247,7 @@ def read_own_table(path: Path | str, options: TableOptions | None = None, **colu
         classes=(found.negative, found.positive),
         categorical=tuple(name for name in categorical if name in features.columns),
         plan=plan,
-        dialect=None,
+        dialect=read.dialect,
         preprocessing={
             "target": target,
             "positive": found.positive,
