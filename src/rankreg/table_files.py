@@ -19,6 +19,7 @@ from typing import Any, TextIO
 import numpy as np
 import pandas as pd
 
+from rankreg.dialects import MARKS, UTF8, Decimal, Dialect, Separator, detect
 from rankreg.names import did_you_mean
 from rankreg.safe_files import check_regular
 
@@ -182,12 +183,23 @@ class Records(io.TextIOBase):
 
 
 @contextmanager
-def opened(path: Path, *, separator: str = ",", header: bool = True) -> Iterator[Records]:
+def opened(path: Path, *, separator: str = ",", header: bool = True, encoding: str = UTF8) -> Iterator[Records]:
     """The records of a CSV file, also of a compressed one."""
     from pandas.io.common import get_handle  # type: ignore[import-not-found]
 
-    with get_handle(path, "r", encoding="utf-8-sig", compression="infer") as handles:
+    with get_handle(path, "r", encoding=encoding, compression="infer") as handles:
         yield Records(handles.handle, str(path), separator=separator, header=header)
+
+
+def dialect_of(
+    path: Path, *, separator: Separator | None = None, decimal: Decimal | None = None, encoding: str | None = None
+) -> Dialect:
+    """How a CSV file is written, also a compressed one; what is not given is detected."""
+    from pandas.io.common import get_handle
+
+    otherwise: Separator = "\t" if ".tsv" in path.suffixes else ","
+    with readable_csv(path), get_handle(path, "rb", compression="infer", is_text=False) as handles:
+        return detect(handles.handle, separator=separator, decimal=decimal, encoding=encoding, otherwise=otherwise)
 
 
 def is_parquet(path: Path) -> bool:
@@ -196,8 +208,11 @@ def is_parquet(path: Path) -> bool:
 
 
 @contextmanager
-def readable_csv(path: Path) -> Iterator[None]:
-    """Inside, a CSV file is read, perhaps a compressed one; a disk that fails stays an OSError."""
+def readable_csv(path: Path, *, encoding: str | None = None) -> Iterator[None]:
+    """Inside, a CSV file is read, perhaps a compressed one; a disk that fails stays an OSError.
+
+    encoding: the one that was tried, if the user may choose another.
+    """
     check_regular(path)
     try:
         yield
@@ -207,7 +222,9 @@ def readable_csv(path: Path) -> Iterator[None]:
         pd.errors.EmptyDataError,
         UnicodeDecodeError,
     ) as error:
-        raise ValueError(f"{path} is not a table in CSV: {_first_line(error)}") from error
+        is_other = encoding is not None and isinstance(error, UnicodeDecodeError)
+        hint = ". If it is a text in another encoding, name it with --encoding" if is_other else ""
+        raise ValueError(f"{path} is not a table in CSV: {_first_line(error)}{hint}") from error
     except ImportError as error:  # pandas reads .zst with a package of its own
         raise ValueError(f"reading {path.name} needs another package ({error}), or unpack the file") from error
     except (*DAMAGE, OSError) as error:
@@ -276,16 +293,28 @@ class TableRows:
     """Rows of a table, whose index counts from 0 over the whole file.
 
     faults: what is wrong with rows that have too few or too many fields, by index. name_row: what to call a row.
+    dialect: how the file is written; None for Parquet.
     """
 
     rows: pd.DataFrame
     faults: Mapping[int, str] = field(default_factory=dict)
     name_row: Callable[[int], str] = row_words
+    dialect: Dialect | None = None
 
 
-def read_table(path: Path | str, *, header: bool = True, text: Collection[str] = ()) -> TableRows:
+def read_table(
+    path: Path | str,
+    *,
+    header: bool = True,
+    text: Collection[str] = (),
+    separator: Separator | None = None,
+    decimal: Decimal | None = None,
+    encoding: str | None = None,
+) -> TableRows:
     """The whole table, every row with as many fields as the first; columns in `text` are not taken for numbers."""
-    (whole,) = table_chunks(path, header=header, text=text, rows=None)
+    (whole,) = table_chunks(
+        path, header=header, text=text, rows=None, separator=separator, decimal=decimal, encoding=encoding
+    )
     return whole
 
 
@@ -296,11 +325,14 @@ def table_chunks(
     text: Collection[str] = (),
     rows: int | None = CHUNK,
     needed: Collection[str] | None = None,
+    separator: Separator | None = None,
+    decimal: Decimal | None = None,
+    encoding: str | None = None,
 ) -> Iterator[TableRows]:
     """The table, so many rows at a time; rows of the wrong length are among them, padded or cut, and named.
 
     rows=None: all at once, and then such rows are refused. needed: the columns that must hold one value a row, by
-    default all.
+    default all. separator, decimal, encoding: how a CSV file is written; what is not given is detected.
     """
     path = Path(path)
     if not path.exists():
@@ -308,13 +340,13 @@ def table_chunks(
     if is_parquet(path):
         yield from _parquet_chunks(path, rows, needed)
         return
-    separator = "\t" if ".tsv" in path.suffixes else ","
-    with readable_csv(path), opened(path, separator=separator, header=header) as records:
-        _check_separator(records.names, path)
+    dialect = dialect_of(path, separator=separator, decimal=decimal, encoding=encoding)
+    with readable_csv(path, encoding=dialect.encoding), _opened_as(path, dialect, header) as records:
         chunks = pd.read_csv(
             records,
             header=0 if header else None,
-            sep=separator,
+            sep=dialect.separator,
+            decimal=dialect.decimal,
             dtype={name if header else int(name): str for name in text if header or name.isdigit()},
             chunksize=rows,
             low_memory=False,
@@ -326,14 +358,20 @@ def table_chunks(
                     records.refuse_faults()
                 count += len(chunk)
                 faults = {row: records.fault_words(row) for row in records.faults if row in chunk.index}
-                yield TableRows(_with_text_names(chunk), faults, records.row_words)
+                yield TableRows(_with_text_names(chunk), faults, records.row_words, dialect)
             if count != records.rows:  # then faults would be named at the wrong rows
                 raise ValueError(f"{path} is not a table in CSV: its lines cannot be told apart")
 
 
-def _check_separator(names: list[str], path: Path) -> None:
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t|"):
-        raise ValueError(f"{path}: the columns are not separated by commas, the first line is {names[0]!r}")
+@contextmanager
+def _opened_as(path: Path, dialect: Dialect, header: bool) -> Iterator[Records]:
+    mark = dialect.separator
+    with opened(path, separator=mark, header=header, encoding=dialect.encoding) as records:
+        if len(records.names) == 1 and any(other in records.names[0] for other in MARKS):
+            raise ValueError(
+                f"{path}: the columns are not separated by {mark!r}, the first line is {records.names[0]!r:.80}"
+            )
+        yield records
 
 
 def _with_text_names(rows: pd.DataFrame) -> pd.DataFrame:

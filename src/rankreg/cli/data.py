@@ -47,6 +47,16 @@ TABLE_OPTIONS = {  # by the fields of rankreg.datasets.TableOptions
     "keep_copies_together": Annotated[
         bool, _option("Tables", "Treat equal rows as independent, not as copies.", " /--split-copies")
     ],
+    "separator": Annotated[
+        str | None, _option("Tables", "What separates the fields: , ; | or tab (default: detected).")
+    ],
+    "decimal": Annotated[
+        str | None, _option("Tables", "Decimal mark: . or , as in 3,14 (default: detected).")
+    ],
+    "encoding": Annotated[
+        str | None,
+        _option("Tables", "Encoding of the text, e.g. utf-8, utf-16, cp1252 (default: detected)."),
+    ],
 }
 
 

@@ -1,6 +1,6 @@
 """A table of one's own: which columns hold what, and its rows in parts."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from rankreg.datasets.columns import ColumnPlan, read_columns
 from rankreg.datasets.partitions import SHARES, check_both_classes, distinct_or_none, linked, own_parts
 from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor, check_cells
 from rankreg.datasets.splits import Splits, samples_of
+from rankreg.dialects import Dialect, read_decimal, read_encoding, read_separator
 from rankreg.labels import LabelRule, read_labels
 from rankreg.table_files import check_columns, read_table
 
@@ -39,6 +41,12 @@ class TableOptions:
         id_column: the column that names the rows. Without it, ids are row numbers, from 1.
         header: the first line of a CSV file holds the column names. Otherwise columns are "0", "1", ...
         keep_copies_together: rows that are equal in all features stay in one part and count as one unit.
+        separator: what stands between the fields of a CSV file: ",", ";", "|" or "tab". Default: detected.
+        decimal: the decimal mark of a CSV file, "." or ",". Default: detected.
+        encoding: how a CSV file stores characters, e.g. "utf-8", "utf-16" or "cp1252". Default: detected.
+
+    Raises:
+        ValueError: separator, decimal or encoding is none of these.
 
     >>> TableOptions(target="fraud", drop=("name", "note"), header=False).command_line()
     ['--target', 'fraud', '--drop', 'name', '--drop', 'note', '--no-header']
@@ -54,6 +62,20 @@ class TableOptions:
     id_column: str | None = None
     header: bool = True
     keep_copies_together: bool = True
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        self.dialect_options()
+
+    def dialect_options(self) -> dict[str, Any]:
+        """What was said about the way the file is written, for `read_table`."""
+        return {
+            "separator": None if self.separator is None else read_separator(self.separator),
+            "decimal": None if self.decimal is None else read_decimal(self.decimal),
+            "encoding": None if self.encoding is None else read_encoding(self.encoding),
+        }
 
     @property
     def labels(self) -> LabelRule:
@@ -70,6 +92,9 @@ class TableOptions:
             "--id": self.id_column,
             "--no-header": not self.header,
             "--split-copies": not self.keep_copies_together,
+            "--separator": "tab" if self.separator == "\t" else self.separator,
+            "--decimal": self.decimal,
+            "--encoding": self.encoding,
         }
         return {name: value for name, value in found.items() if value not in (None, (), False)}
 
@@ -125,11 +150,78 @@ def table(
     >>> {name: len(part) for name, part in parts.items()}
     {'train': 60, 'validation': 10, 'calibration': 15, 'test': 15}
     """
+    own = read_own_table(path, options, **columns)
+    check_both_classes(own.labels, shares, ("negative", "positive"))
+    alone = np.arange(len(own.labels)) if own.units is None else own.units
+    parts = own_parts(own.labels, own.labels, alone, shares, seed=seed, member=member, hint=COPIES_HINT)
+    preprocessor = TablePreprocessor.fit(
+        own.features.iloc[parts["train"]], categorical=own.categorical, most_categories=most_categories
+    )
+    unused = (*preprocessor.unused, *own.plan.left_out)
+    return Splits(
+        name=own.name,
+        parts=samples_of(parts, preprocessor.transform(own.features), own.labels, own.ids, own.units),
+        classes=own.classes,
+        preprocessing=replace(preprocessor, unused=unused).to_dict() | own.preprocessing,
+    )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OwnTable:
+    """A table of one's own, all of its rows in the order of the file.
+
+    Attributes:
+        name: of the file, without its suffixes.
+        features: what can be learned from, as `TablePreprocessor` takes it: columns of numbers and of text.
+        labels: 0 or 1 for each row.
+        ids: the values of the id column, or row numbers from 1.
+        units: the number of each row's unit, where copies and groups make units of several rows; else None.
+        classes: the names of the negative and of the positive class.
+        categorical: the features to treat as categorical even if they are numbers.
+        plan: how each column is read, those that are left out too.
+        dialect: how the file is written; None for Parquet.
+        preprocessing: what a bundle must know of the table beside its `TablePreprocessor`.
+    """
+
+    name: str
+    features: pd.DataFrame
+    labels: NDArray[np.int64]
+    ids: NDArray[Any]
+    units: NDArray[np.int64] | None
+    classes: tuple[str, str]
+    categorical: tuple[str, ...]
+    plan: ColumnPlan
+    dialect: Dialect | None
+    preprocessing: dict[str, Any]
+
+
+def read_own_table(path: Path | str, options: TableOptions | None = None, **columns: Any) -> OwnTable:
+    """Read a table (CSV, also compressed, or Parquet) as a whole: labels, features, ids and units.
+
+    Args:
+        path: the file.
+        options: which columns hold what.
+        columns: fields of `TableOptions` as keywords, in place of `options`.
+
+    Returns:
+        All rows, not yet cut into parts.
+
+    Raises:
+        ValueError: a row has too few or too many fields, a numeric column holds text or an infinite
+            number, or a target value was not named. The message names the row and its line.
+        FileNotFoundError: there is no such file.
+
+    >>> rows = [f"{k % 7},{k % 3},{int(k % 5 == 0)}" for k in range(100)]
+    >>> _ = Path("claims.csv").write_text("amount,age,fraud\\n" + "\\n".join(rows))
+    >>> own = read_own_table("claims.csv", target="fraud")
+    >>> own.features.shape, int(own.labels.sum()), own.classes
+    ((100, 2), 20, ('0', '1'))
+    """
     chosen = TableOptions(**columns) if options is None else replace(options, **columns)
     target, group, id_column, categorical = chosen.target, chosen.group, chosen.id_column, chosen.categorical
     if target is None:
         raise ValueError(f"{Path(path).name} is a table: say which column is the target with --target COLUMN")
-    read = read_table(path, header=chosen.header, text=categorical)
+    read = read_table(path, header=chosen.header, text=categorical, **chosen.dialect_options())
     rows = read.rows
     if len(rows) == 0:
         raise ValueError(f"{path} holds no rows{', only a header line' if chosen.header else ''}")
@@ -139,52 +231,44 @@ def table(
     labels, found = read_labels(
         rows[target], chosen.labels, f"{path}: the target {target!r}", name_row=read.name_row
     )
-    check_both_classes(labels, shares, ("negative", "positive"))
     features = rows.drop(columns=[*special, *(name for name in chosen.drop if name not in special)])
     check_cells(features, categorical, str(path), read.name_row)
-    names = _all_distinct(features, categorical)
-    if names and len(names) == features.shape[1]:
-        raise ValueError(f"no column to learn from: no value occurs twice in {', '.join(names)}")
-    features = features.drop(columns=names)  # before copies are looked for: names would tell them apart
-
-    kept_together = [_row_codes(features)] if chosen.keep_copies_together and features.shape[1] else []
-    if group is not None:
-        if rows[group].isna().any():
-            raise ValueError(
-                f"column {group!r} is empty in {int(rows[group].isna().sum())} rows: every row needs one"
-            )
-        kept_together.append(pd.factorize(rows[group])[0])
-    units = distinct_or_none(linked(*kept_together)) if kept_together else None
-    alone = np.arange(len(rows)) if units is None else units
-    parts = own_parts(labels, labels, alone, shares, seed=seed, member=member, hint=COPIES_HINT)
-
-    preprocessor = TablePreprocessor.fit(
-        features.iloc[parts["train"]], categorical=categorical, most_categories=most_categories
-    )
+    plan = read_columns(features, categorical=categorical, where=str(path), name_row=read.name_row)
+    if plan.left_out and not plan.columns:
+        raise ValueError(f"no column to learn from: no value occurs twice in {', '.join(plan.left_out)}")
+    features = plan.apply(features)  # before copies are looked for: names would tell them apart
     ids = _ids(rows[id_column]) if id_column is not None else np.arange(1, len(rows) + 1)
-    return Splits(
+    return OwnTable(
         name=Path(path).name.split(".")[0],
-        parts=samples_of(parts, preprocessor.transform(features), labels, ids, units),
+        features=features,
+        labels=labels,
+        ids=ids,
+        units=_units(features if chosen.keep_copies_together else None, None if group is None else rows[group]),
         classes=(found.negative, found.positive),
+        categorical=tuple(name for name in categorical if name in features.columns),
+        plan=plan,
+        dialect=read.dialect,
         preprocessing={
-            **replace(preprocessor, unused=(*preprocessor.unused, *names)).to_dict(),
             "target": target,
             "positive": found.positive,
             "id_column": id_column,
             "header": chosen.header,
             **chosen.labels.described(),
+            **({"columns": plan.to_dict()} if plan.transforms else {}),
         },
     )
 
 
-def _all_distinct(features: pd.DataFrame, categorical: Collection[str]) -> list[str]:
-    """Columns of text that name rows rather than describe them: no value occurs twice."""
-    return [
-        str(name)
-        for name, column in features.items()
-        if not (pd.api.types.is_numeric_dtype(column) or name in categorical or column.isna().all())
-        and column.dropna().is_unique
-    ]
+def _units(features: pd.DataFrame | None, group: "pd.Series[Any] | None") -> NDArray[np.int64] | None:
+    """The unit of each row: equal rows, and rows of one group, belong together."""
+    kept_together = [_row_codes(features)] if features is not None and features.shape[1] else []
+    if group is not None:
+        if group.isna().any():
+            raise ValueError(
+                f"column {group.name!r} is empty in {int(group.isna().sum())} rows: every row needs one"
+            )
+        kept_together.append(pd.factorize(group)[0])
+    return distinct_or_none(linked(*kept_together)) if kept_together else None
 
 
 def _check_target(rows: pd.DataFrame, target: str, header: bool) -> None:
