@@ -8,7 +8,7 @@ fold give the member its scale: −log of the share of them that score higher.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ KNOTS = 96
 class Views(Protocol):
     """Samples in every form that members take them in, by name."""
 
-    def __getitem__(self, view: View) -> NDArray[np.generic]: ...
+    def __getitem__(self, view: View) -> NDArray[Any]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Linear:
     weights: Floats
     bias: float
 
-    def score(self, rows: NDArray[np.generic]) -> Floats:
+    def score(self, rows: NDArray[Any]) -> Floats:
         """Raw scores (N,)."""
         return np.asarray(rows @ self.weights.astype(np.float32), dtype=np.float64) + self.bias
 
@@ -78,7 +78,7 @@ class Network:
 
     network: nn.Module
 
-    def score(self, rows: NDArray[np.generic]) -> Floats:
+    def score(self, rows: NDArray[Any]) -> Floats:
         """Raw scores (N,), always computed in float32."""
         return score(self.network, rows, precision="float32").astype(np.float64)
 
@@ -169,7 +169,8 @@ class FittedLearner:
         levels = [
             scale(member.score(views[self.view])) for member, scale in zip(self.members, self.scales, strict=True)
         ]
-        return np.mean(levels, axis=0)
+        mean: Floats = np.mean(levels, axis=0)
+        return mean
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +183,8 @@ class Ensemble:
         """One score per sample, higher = more critical; about −log of the share of negatives that score higher."""
         total = sum(learner.weight for learner in self.learners)
         parts = [learner.weight / total * learner.score(views) for learner in self.learners]
-        return np.sum(parts, axis=0).astype(np.float32)
+        average: Floats = np.sum(parts, axis=0)
+        return average.astype(np.float32)
 
     def named(self) -> Mapping[str, FittedLearner]:
         """The learners by their names."""

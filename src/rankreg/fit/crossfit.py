@@ -116,7 +116,8 @@ class CrossFitted:
         """The average of the learners, every row judged by members that have not seen it, (N,)."""
         total = sum(self.weights.values())
         parts = [self.weights[name] / total * found.levels for name, found in self.learners.items()]
-        return np.sum(parts, axis=0).astype(np.float32)
+        average: Floats = np.sum(parts, axis=0)
+        return average.astype(np.float32)
 
     @property
     def ensemble(self) -> Ensemble:

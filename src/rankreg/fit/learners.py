@@ -6,7 +6,7 @@ hold both classes where it is not (networks).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from rankreg.boosting.objectives import RankObjective
-from rankreg.bundle.ensemble import Linear, Member, Network, View, Views
+from rankreg.bundle.ensemble import FittedLearner, Linear, Member, Network, View, Views
 from rankreg.bundle.trees import Trees
-from rankreg.models import MLPShape, build_model
+from rankreg.models import MLP, MLPShape, build_model
 from rankreg.regularizer import RankReg
 from rankreg.train.sampling import borrowed_randomness, derived_seed
 
@@ -155,7 +155,7 @@ def _trees(rounds: int, objective: RankObjective | None = None, **settings: Any)
         whole = lightgbm.Dataset(rows, labels, params=binning).construct()
         members: list[Member] = []
         for fold in range(folds.count):
-            booster = lightgbm.train(params, whole.subset(folds.kept(fold)), rounds)
+            booster = lightgbm.train(params, whole.subset(folds.kept(fold).tolist()), rounds)
             members.append(Trees.parse(booster.model_to_string()))
         return members
 
@@ -170,7 +170,7 @@ class PerceptronTraining:
         hidden: the widths of the hidden layers.
         dropout: the share of values that is dropped.
         steps: how many steps.
-        batch: how many samples of a step and a member; half of them are positives.
+        batch: how many samples of a step and a member.
         rate: the highest learning rate; it falls to 0 with a cosine.
         decay: AdamW's weight decay.
         weight: of the ranking term; 0 leaves it out.
@@ -208,7 +208,7 @@ def _train_together(
     folds: Folds,
     how: PerceptronTraining,
 ) -> None:
-    """Every step draws a batch for each network, half of it positives, and moves all networks at once."""
+    """Every step draws a batch for each network, a share of it positives, and moves all networks at once."""
     from torch.func import functional_call, stack_module_state, vmap
 
     params, buffers = stack_module_state(networks)
@@ -253,32 +253,47 @@ def _train_together(
         network.load_state_dict({name: values[fold].detach().clone() for name, values in params.items()})
 
 
+def shape_of(fitted: FittedLearner) -> MLPShape | None:
+    """The description of a perceptron's networks; None for other members."""
+    first = fitted.members[0]
+    if not isinstance(first, Network) or not isinstance(first.network, MLP):
+        return None
+    linear = [layer for layer in first.network.layers if isinstance(layer, torch.nn.Linear)]
+    dropout = next((layer.p for layer in first.network.layers if isinstance(layer, torch.nn.Dropout)), 0.0)
+    return MLPShape(
+        hidden=tuple(layer.out_features for layer in linear),
+        dropout=dropout,
+        features=linear[0].in_features,
+        classes=2,
+        head="score",
+    )
+
+
+BOOSTING: dict[str, Any] = {
+    "learning_rate": 0.04,
+    "num_leaves": 15,
+    "min_data_in_leaf": 5,
+    "feature_fraction_bynode": 0.5,
+    "bagging_fraction": 0.7,
+    "bagging_freq": 1,
+    "lambda_l2": 1.0,
+}
+FOREST: dict[str, Any] = {"boosting": "rf", "bagging_fraction": 0.632, "bagging_freq": 1, "min_data_in_leaf": 2}
+PERCEPTRON = PerceptronTraining(hidden=(32,), dropout=0.2, steps=200, rate=1e-2, decay=0.1)
+
+# The settings were chosen on development tables (docs/decisions/0045).
 LEARNERS: dict[str, Learner] = {
     "logistic": _logistic("standardised", strength=1.0),
-    "logistic-normal": _logistic("normal", strength=1.0),
-    "boosting": _trees(200, learning_rate=0.05, num_leaves=15, min_data_in_leaf=5),
-    "forest": _trees(
-        200, boosting="rf", bagging_fraction=0.632, bagging_freq=1, feature_fraction_bynode=0.6, min_data_in_leaf=2
-    ),
-    "extra-trees": _trees(
-        200,
-        boosting="rf",
-        bagging_fraction=0.632,
-        bagging_freq=1,
-        extra_trees=True,
-        feature_fraction_bynode=0.6,
-        min_data_in_leaf=2,
-    ),
-    "mlp": _perceptron(PerceptronTraining()),
+    "logistic-normal": _logistic("normal", strength=0.1),
+    "boosting": _trees(150, **BOOSTING),
+    "forest": _trees(100, **FOREST, feature_fraction_bynode=0.3),
+    "extra-trees": _trees(100, **FOREST, feature_fraction_bynode=0.6, extra_trees=True),
+    "mlp": _perceptron(PERCEPTRON),
 }
 RANKED: dict[str, Learner] = {
     "logistic-rank": _ranked_logistic("standardised", strength=1.0, weight=1.0, reach=1.0),
     "boosting-rank": _trees(
-        200,
-        RankObjective(weight=1.0, reach=1.0, penalty="squared", base_rate=True),
-        learning_rate=0.05,
-        num_leaves=15,
-        min_data_in_leaf=5,
+        150, RankObjective(weight=1.0, reach=1.0, penalty="squared", base_rate=True), **BOOSTING
     ),
-    "mlp-rank": _perceptron(PerceptronTraining(weight=0.1)),
+    "mlp-rank": _perceptron(replace(PERCEPTRON, weight=0.1)),
 }
