@@ -85,12 +85,18 @@ def test_marks_are_found(text: str, separator: str, decimal: str) -> None:
 
 
 def test_an_umlaut_in_the_last_line_decides_the_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialects, "SAMPLE", 64)
+    monkeypatch.setattr(dialects, "LARGEST_SAMPLE", 64)
     monkeypatch.setattr(dialects, "BLOCK", 7)
     text = "name,x\n" + "plain,1\n" * 100 + "Müller,2\n"
     assert found(text, "cp1252").encoding == "cp1252"
     assert found(text).encoding == "utf-8-sig"
     assert found("\n".join(["ä,1"] * 100)).encoding == "utf-8-sig"
+
+
+def test_the_marks_of_a_wide_table_are_found_beyond_its_header() -> None:
+    names = ";".join(f"column_{k}" for k in range(20_000))
+    numbers = ";".join(["1,5"] * 20_000)
+    assert found(f"{names}\n{numbers}\n{numbers}\n") == Dialect(separator=";", decimal=",")
 
 
 def test_utf_8_with_one_damaged_byte_stays_utf_8_and_is_refused(tmp_path: Path) -> None:
