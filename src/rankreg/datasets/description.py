@@ -60,7 +60,7 @@ def describe_lines(
     Many columns of numbers without a remark are one line.
     """
     lines = [
-        f"Likely leak: {leak.column!r} alone ranks almost perfectly (AUC {leak.auc:.3f}, at least {leak.low:.2f})."
+        f"Likely leak: {leak.column!r} alone ranks almost perfectly (AUC {leak.auc:.3f}, at least {leak.low - 5e-4:.3f})."
         " If it is known only after the outcome, leave it out with --drop."
         for leak in leaks
     ]
@@ -101,7 +101,7 @@ def _remark(one: ColumnReading, rows: int) -> str:
     if one.is_used and one.note:
         said.append(one.note)
     if one.is_used and one.missing:
-        words = f" ({', '.join(map(repr, one.missing_words))} too)" if one.missing_words else ""
+        words = f", also spelled {', '.join(map(repr, one.missing_words))}" if one.missing_words else ""
         said.append(f"{one.missing:,} missing ({share(one.missing / max(rows, 1))}){words}")
     return ", ".join(said)
 
