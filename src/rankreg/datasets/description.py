@@ -60,8 +60,8 @@ def describe_lines(
     Many columns of numbers without a remark are one line.
     """
     lines = [
-        f"Likely leak: {leak.column!r} alone ranks almost perfectly (AUC {leak.auc:.3f}, at least {leak.low - 5e-4:.3f})."
-        " If it is known only after the outcome, leave it out with --drop."
+        f"Likely leak: {leak.column!r} alone ranks almost perfectly (AUC {leak.auc:.3f}, 95 % interval from"
+        f" {leak.low:.3f}). If it is known only after the outcome, leave it out with --drop."
         for leak in leaks
     ]
     lines += [line for line in (heading, labels) if line]
