@@ -20,15 +20,18 @@ from pydantic import (
 )
 
 from rankreg.datasets.images import MOST_PIXELS, SMALLEST
-from rankreg.datasets.preprocessing import CategoricalColumn, NumericColumn
+from rankreg.datasets.preprocessing import CategoricalColumn, NumericColumn, QuantileColumn
 from rankreg.labels import LabelRule
 from rankreg.models import MLPShape, ModelShape
 from rankreg.notation import json_value
 from rankreg.operating import ChosenThreshold
 from rankreg.operating.units import Per
 
-FORMAT_VERSION = 1
+FORMAT_VERSIONS = (1, 2)  # one network; an ensemble of learners
+MOST_MEMBERS = 100  # of a learner
+MOST_SETTINGS = 10_000  # characters
 
+Kind = Literal["certified", "cross-fitted", "expected", "empirical"]
 Share = Annotated[float, Field(gt=0, lt=1)]
 Side = Annotated[int, Field(ge=SMALLEST, le=MOST_PIXELS)]
 
@@ -51,7 +54,7 @@ class TableInputs(_Strict):
     """Rows of a table: the columns that are features, and those that are not."""
 
     kind: Literal["table"]
-    numeric: list[NumericColumn]
+    numeric: list[NumericColumn | QuantileColumn]
     categorical: list[CategoricalColumn]
     unused: list[str]
     target: str
@@ -60,6 +63,10 @@ class TableInputs(_Strict):
     rest_negative: bool = False
     id_column: str | None
     header: bool
+    columns: dict[str, Any] | None = None
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
 
     @property
     def features(self) -> int:
@@ -116,8 +123,10 @@ class Threshold(_Part):
         value: the threshold.
         tpr: the target: the share of positives that must raise an alarm.
         confidence: of the certificate.
-        certified: whether, with `confidence`, the recall on new positives is at least `tpr`. If not,
-            the value is the empirical one, which guarantees nothing.
+        certified: whether, with `confidence`, the recall on new positives is at least `tpr`, proven.
+        kind: "certified"; "cross-fitted", the same order statistic of out-of-fold scores; "expected", where
+            out-of-fold positives are too few for a confidence; or "empirical", which guarantees nothing.
+        expected_recall: what share of new positives is caught on average, for "cross-fitted" and "expected".
         calibration_positives: how many positives it was chosen on.
         units: how many independent units these belong to; None if every row counts as independent.
         per: "row" for the recall of rows, "unit" for that of units with at least one alarm.
@@ -141,6 +150,15 @@ class Threshold(_Part):
     highest_tpr: float | None = None
     positives_needed: PositiveInt | None = None
     units_needed: PositiveInt | None = None
+    kind: Kind = "empirical"  # of cards that do not say: see below
+    expected_recall: Share | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _older_cards_say_less(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "kind" not in values:
+            return values | {"kind": "certified" if values.get("certified") else "empirical"}
+        return values
 
     @classmethod
     def of(cls, chosen: ChosenThreshold) -> "Threshold":
@@ -162,6 +180,8 @@ class Threshold(_Part):
             highest_tpr=chosen.highest_tpr,
             positives_needed=None if with_units else chosen.needed,
             units_needed=chosen.needed if with_units else None,
+            kind=chosen.kind,
+            expected_recall=chosen.expected_recall,
         )
 
     @property
@@ -173,6 +193,8 @@ class Threshold(_Part):
     def _says_why(self) -> "Threshold":
         if self.certified != (self.certificate is not None):
             raise ValueError("a certified threshold has a certificate, an uncertified one has none")
+        if self.certified != (self.kind == "certified"):
+            raise ValueError(f"a threshold of the kind {self.kind!r} must say so")
         return self
 
 
@@ -183,14 +205,51 @@ class Weights(_Part):
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
+class LearnerCard(_Part):
+    """A learner of an ensemble: what its members are.
+
+    Args:
+        name: e.g. "boosting".
+        kind: "linear", "trees" or "network".
+        view: the form of the samples that the members take.
+        members: how many there are.
+        weight: in the average; only ratios count.
+        model: the shape of the networks; None for other kinds.
+        settings: how it was trained.
+
+    >>> LearnerCard(name="logistic", kind="linear", view="normal", members=5, weight=1.0).members
+    5
+    """
+
+    name: Annotated[str, Field(pattern="^[a-z0-9-]{1,40}$")]
+    kind: Literal["linear", "trees", "network"]
+    view: Literal["normal", "standardised", "images"]
+    members: Annotated[int, Field(ge=1, le=MOST_MEMBERS)]
+    weight: Annotated[float, Field(gt=0, lt=1e6)]
+    model: ModelShape | None = None
+    settings: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "LearnerCard":
+        if (self.kind == "network") != (self.model is not None):
+            raise ValueError(f"{self.name}: networks have a model, other learners have none")
+        if self.view == "images" and self.kind != "network":
+            raise ValueError(f"{self.name}: only networks take images")
+        if len(json.dumps(self.settings)) > MOST_SETTINGS:
+            raise ValueError(f"{self.name}: the settings are too long")
+        return self
+
+
 class BundleCard(_Part):
     """Everything about a model but its weights: the content of bundle.json.
 
     Args:
         format: always "rankreg-bundle".
-        version: of the format.
+        version: of the format: 1 is one network, 2 an ensemble.
         name: of the data.
-        model: the network's shape.
+        model: the network's shape; None for an ensemble.
+        learners: of an ensemble; empty for one network.
+        trees: the files of trees and what their bytes must hash to.
         preprocessing: how the network's inputs come from files.
         classes: the negative and the positive class.
         threshold: where to alarm, and what is guaranteed there.
@@ -205,9 +264,11 @@ class BundleCard(_Part):
     """
 
     format: Literal["rankreg-bundle"] = "rankreg-bundle"
-    version: Literal[1] = 1
+    version: Literal[1, 2] = 1
     name: str
-    model: ModelShape
+    model: ModelShape | None = None
+    learners: tuple[LearnerCard, ...] = ()
+    trees: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = {}
     preprocessing: dict[str, Any]
     classes: tuple[str, str]
     threshold: Threshold
@@ -227,21 +288,33 @@ class BundleCard(_Part):
 
     @model_validator(mode="after")
     def _can_be_used(self) -> "BundleCard":
-        if self.model.classes != 2:
-            raise ValueError("the network must have two classes")
+        if (self.version == 1) != (self.model is not None) or (self.version == 2) != bool(self.learners):
+            raise ValueError("version 1 has a model, version 2 has learners")
+        _check_distinct([learner.name for learner in self.learners], "the names of the learners")
         try:
             inputs = read_inputs(self.preprocessing)
         except ValueError as error:
             raise ValueError(f"preprocessing: {error}") from error
-        if isinstance(inputs, TableInputs) != isinstance(self.model, MLPShape):
-            raise ValueError(f"the network {self.model.name!r} does not take inputs of the kind {inputs.kind!r}")
-        if isinstance(inputs, TableInputs) and isinstance(self.model, MLPShape):
-            if inputs.features != self.model.features:
+        is_table = isinstance(inputs, TableInputs)
+        if any(is_table == (learner.view == "images") for learner in self.learners):
+            raise ValueError(f"a learner does not take inputs of the kind {inputs.kind!r}")
+        for model in (self.model, *(learner.model for learner in self.learners)):
+            if model is None:
+                continue
+            if model.classes != 2:
+                raise ValueError("the network must have two classes")
+            if is_table != isinstance(model, MLPShape):
+                raise ValueError(f"the network {model.name!r} does not take inputs of the kind {inputs.kind!r}")
+            if (
+                isinstance(inputs, TableInputs)
+                and isinstance(model, MLPShape)
+                and inputs.features != model.features
+            ):
                 raise ValueError(
-                    f"preprocessing makes {inputs.features} features, the network takes {self.model.features}"
+                    f"preprocessing makes {inputs.features} features, the network takes {model.features}"
                 )
-            if inputs.positive != self.classes[1]:
-                raise ValueError(f"preprocessing.positive is not the positive class {self.classes[1]!r:.80}")
+        if isinstance(inputs, TableInputs) and inputs.positive != self.classes[1]:
+            raise ValueError(f"preprocessing.positive is not the positive class {self.classes[1]!r:.80}")
         return self
 
 

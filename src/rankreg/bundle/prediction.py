@@ -25,7 +25,6 @@ from rankreg.safe_files import whole_file
 from rankreg.scores import Scores
 from rankreg.table_files import check_columns, table_chunks
 from rankreg.terminal import progress_bar
-from rankreg.train import score
 
 IMAGES = 128  # decoded at once
 ROWS = 20_000  # read at once
@@ -208,14 +207,15 @@ def scored(
     Always in float32, like the scores that the threshold was chosen on.
     """
     place = device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"
-    bundle.model.to(place)
+    if isinstance(bundle.model, torch.nn.Module):
+        bundle.model.to(place)
     with progress_bar() as progress:
         task = progress.add_task("scoring", total=None)
         for chunk in read_chunks(data, bundle.card, labels=labels):
             good = np.asarray([not problem for problem in chunk.problems], dtype=bool)
             values = np.full(len(chunk.ids), np.nan, dtype=np.float32)
             if good.any():
-                values[good] = score(bundle.model, chunk.inputs, precision="float32", device=place)
+                values[good] = bundle.score(chunk.inputs, device=place)
             lost = good & ~np.isfinite(values)
             if lost.any():
                 values[lost] = np.nan

@@ -1,11 +1,11 @@
-"""A bundle on disk: model.safetensors and bundle.json, there whole or not at all."""
+"""A bundle on disk: model.safetensors, bundle.json and files of trees, there whole or not at all."""
 
 import glob
 import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +13,31 @@ from textwrap import shorten
 from typing import Any
 from uuid import uuid4
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from rankreg.bundle.card import FORMAT_VERSION, BundleCard, Weights, digest, first_fault
+from rankreg.bundle.card import (
+    FORMAT_VERSIONS,
+    BundleCard,
+    LearnerCard,
+    TableInputs,
+    Weights,
+    digest,
+    first_fault,
+    read_inputs,
+)
+from rankreg.bundle.ensemble import Ensemble, ImageViews, TableViews
+from rankreg.bundle.ensemble_files import LARGEST_TREES, check_types, largest_size, pack, tree_file, unpack
+from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.models import build_model
 from rankreg.notation import json_value
 from rankreg.safe_files import read_json, read_within, write_whole
+from rankreg.train import score
 
 CARD = "bundle.json"
 WEIGHTS = "model.safetensors"
@@ -33,15 +48,28 @@ INNER = "bundle"  # the folder that `rankreg fit` puts it into
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """A network ready to score, and what is known about it.
+    """A model ready to score, and what is known about it.
 
     Args:
-        model: the network, in eval mode; returns one raw score per sample.
+        model: a network in eval mode, or an ensemble.
         card: everything else: preprocessing, classes, threshold, training, metrics.
     """
 
-    model: nn.Module
+    model: nn.Module | Ensemble
     card: BundleCard
+
+    def score(self, inputs: NDArray[Any], *, device: str = "cpu") -> NDArray[np.float32]:
+        """One raw score per sample, higher = more critical, always computed in float32.
+
+        Args:
+            inputs: prepared rows (N, F), or uint8 images (N, H, W, 3).
+            device: where a single network computes; ensembles use the CPU.
+        """
+        if isinstance(self.model, nn.Module):
+            return score(self.model, inputs, precision="float32", device=device)
+        if self.card.preprocessing["kind"] == "image":
+            return self.model.score(ImageViews(inputs))
+        return self.model.score(TableViews(inputs, TablePreprocessor.from_dict(self.card.preprocessing)))
 
 
 def save_bundle(folder: Path, network: nn.Module, **card: Any) -> Bundle:
@@ -50,8 +78,24 @@ def save_bundle(folder: Path, network: nn.Module, **card: Any) -> Bundle:
     A bundle that is there already is replaced once the new one is whole.
     """
     weights = {name: value.detach().cpu().contiguous() for name, value in network.state_dict().items()}
-    packed = save(weights)
-    made = BundleCard(**card, weights=Weights(sha256=hashlib.sha256(packed).hexdigest()))
+    return _save(folder, weights, {}, card)
+
+
+def save_ensemble(folder: Path, ensemble: Ensemble, learners: Sequence[LearnerCard], **card: Any) -> Bundle:
+    """Write an ensemble and its card, and read them back; learners: the card of each."""
+    arrays: dict[str, Tensor] = {}
+    texts: dict[str, str] = {}
+    for fitted in ensemble.learners:
+        numbers, trees = pack(fitted)
+        arrays |= numbers
+        texts |= trees
+    return _save(folder, arrays, texts, card | {"version": 2, "learners": tuple(learners)})
+
+
+def _save(folder: Path, arrays: Mapping[str, Tensor], texts: Mapping[str, str], card: Mapping[str, Any]) -> Bundle:
+    packed = save(dict(arrays))
+    trees = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    made = BundleCard(**card, trees=trees, weights=Weights(sha256=hashlib.sha256(packed).hexdigest()))
     content = json_value(made.model_dump(mode="json"))
     content["sha256"] = digest(content)
     folder = folder.resolve()  # a link to a folder stays a link
@@ -61,6 +105,8 @@ def save_bundle(folder: Path, network: nn.Module, **card: Any) -> Bundle:
     try:
         with _unfinished_folder(folder) as unfinished:
             write_whole(unfinished / WEIGHTS, packed)
+            for name, text in texts.items():
+                write_whole(unfinished / name, text.encode())
             write_whole(unfinished / CARD, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
             saved = load_bundle(unfinished)
             _put_in_place(unfinished, folder)
@@ -109,21 +155,19 @@ def load_bundle(folder: Path | str) -> Bundle:
     if not (home / WEIGHTS).is_file():
         what = f"{home / WEIGHTS} is not a file" if (home / WEIGHTS).exists() else f"{home} has no {WEIGHTS}"
         raise ValueError(f"{what}: the bundle is not whole; copy all of its files")
+    if card.model is None:
+        return _load_ensemble(home, card)
     try:
         with torch.device("meta"):  # no memory for a network that the weights do not fill
             model = build_model(card.model)
     except ValueError as error:
         raise ValueError(f"{home}: {error}") from error
-    packed = _read_weights(home / WEIGHTS, model)
-    found = hashlib.sha256(packed).hexdigest()
-    if found != card.weights.sha256:
-        raise ValueError(
-            f"{home / WEIGHTS} is not the file that {CARD} describes (sha256 {found[:12]}… instead of"
-            f" {card.weights.sha256[:12]}…): it is truncated or was changed; get the bundle again"
-        )
+    values = model.state_dict()
+    most = sum(LARGEST_NUMBER * value.numel() + LARGEST_NAME for value in values.values())
+    packed = _read_checked(home / WEIGHTS, card.weights.sha256, most)
     try:
         weights: Mapping[str, Tensor] = load(packed)
-        _check_types(weights, model)
+        check_types(weights, model)
         model.load_state_dict(weights, assign=True)
     except (SafetensorError, RuntimeError, ValueError) as error:
         why = shorten(" ".join(str(error).split("\n")[:2]), 300)  # torch lists every weight there is
@@ -136,23 +180,54 @@ def load_bundle(folder: Path | str) -> Bundle:
     return Bundle(model.eval(), card)
 
 
-def _read_weights(path: Path, model: nn.Module) -> bytes:
-    """The file, unless it is larger than the network's weights and a list of their names."""
-    values = model.state_dict()
-    most = sum(LARGEST_NUMBER * value.numel() + LARGEST_NAME for value in values.values())
+def _load_ensemble(home: Path, card: BundleCard) -> Bundle:
+    inputs = read_inputs(card.preprocessing)
+    features = inputs.features if isinstance(inputs, TableInputs) else None
     try:
-        return read_within(path, most)
+        most = largest_size(card.learners, features)
+    except ValueError as error:
+        raise ValueError(f"{home}: {error}") from error
+    packed = _read_checked(home / WEIGHTS, card.weights.sha256, most)
+    expected = {
+        tree_file(learner.name, fold)
+        for learner in card.learners
+        if learner.kind == "trees"
+        for fold in range(learner.members)
+    }
+    if expected != card.trees.keys():
+        raise ValueError(f"{home / CARD} does not list the files of its trees; get the bundle again")
+    try:
+        arrays = load(packed)
+        texts = {}
+        for name, sha256 in card.trees.items():
+            if not (home / name).is_file():
+                raise ValueError(f"{home} has no {name}: the bundle is not whole; copy all of its files")
+            texts[name] = _read_checked(home / name, sha256, LARGEST_TREES).decode("ascii")
+        learners = [unpack(learner, features, arrays, texts) for learner in card.learners]
+    except (SafetensorError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{home}: the files are damaged: {shorten(str(error), 300)}; get the bundle again"
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"{home}: {error}") from error
+    return Bundle(Ensemble(learners), card)
+
+
+def _read_checked(path: Path, sha256: str, most: int) -> bytes:
+    """The file, unless it is larger than what the card describes, or another one."""
+    try:
+        content = read_within(path, most)
     except ValueError as error:
         raise ValueError(
             f"{error}: the weights do not fit the network that {CARD} describes; get the bundle again"
         ) from error
-
-
-def _check_types(weights: Mapping[str, Tensor], model: nn.Module) -> None:
-    """Weights are assigned, not copied, so they keep their type: another one would fail at the first sample."""
-    for name, wanted in model.state_dict().items():
-        if name in weights and weights[name].dtype != wanted.dtype:
-            raise ValueError(f"{name} is {weights[name].dtype} instead of {wanted.dtype}")
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise ValueError(
+            f"{path} is not the file that {CARD} describes (sha256 {found[:12]}… instead of {sha256[:12]}…): it is"
+            " truncated or was changed; get the bundle again"
+        )
+    return content
 
 
 def _home(folder: Path) -> Path:
@@ -173,9 +248,10 @@ def _read_card(path: Path) -> BundleCard:
         raise ValueError(f"{path} holds text that is none ({error.reason}): {again}") from error
     if not isinstance(content, dict) or content.get("format") != "rankreg-bundle":
         raise ValueError(f"{path} does not describe a rankreg bundle")
-    if content.get("version") != FORMAT_VERSION:
+    if content.get("version") not in FORMAT_VERSIONS:
+        known = " and ".join(map(str, FORMAT_VERSIONS))
         raise ValueError(
-            f"{path} is of format version {content.get('version')!r}, this rankreg reads {FORMAT_VERSION}:"
+            f"{path} is of format version {content.get('version')!r}, this rankreg reads {known}:"
             " use the version of rankreg named in it"
         )
     if content.pop("sha256", None) != found:

@@ -215,6 +215,20 @@ def _cut(
     return {name: np.flatnonzero(part_of[codes] == k) for k, name in enumerate(shares)}
 
 
+def deal_folds(labels: NDArray[np.int64], units: NDArray[np.int64], count: int, *, seed: int) -> NDArray[np.int64]:
+    """The fold of each sample, from 0: classes are shared out evenly, units stay together, the seed decides."""
+    parts = _cut(labels, units, {str(k): 1.0 for k in range(count)}, False, seed, count)
+    folds = np.empty(len(labels), dtype=np.int64)
+    for k in range(count):
+        folds[parts[str(k)]] = k
+    for kind, name in ((1, "positives"), (0, "negatives")):
+        if len(np.unique(folds[labels == kind])) < count:
+            raise ValueError(
+                f"one of {count} folds would get no {name}, since groups stay together: use fewer --folds"
+            )
+    return folds
+
+
 def _lacking(wanted: NDArray[np.int64], counts: NDArray[np.int64], part_of: NDArray[np.int64]) -> NDArray[np.int64]:
     """What each part still needs of a class; part_of: of each group, −1 if it is not dealt yet."""
     dealt = part_of >= 0

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from scipy.special import ndtr, ndtri
 
 from rankreg.table_files import check_columns, row_words
 
@@ -23,6 +24,11 @@ NO_SPREAD = float(np.finfo(np.float64).max)  # scale of a column that is constan
 FEW = 0.05  # of a column's cells: so few texts among numbers are faults, more are categories
 SHOWN = 3  # problems of one row
 DEVIATIONS = "standard deviations from the training mean"
+RANGES = "times the range of the training values away from them"
+# Where a column's knots lie among its sorted training values: even steps, and even steps of the normal score, which
+# resolve the tails.
+KNOT_SHARES = np.unique(np.concatenate([np.linspace(0, 1, 65), ndtr(np.linspace(-4.5, 4.5, 37)), [0.25, 0.75]]))
+SOFT_LIMIT = 3.0  # a standardised value stays within this many deviations
 EMPTY = "is empty, which it never was in training"
 TRUTHS = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 
@@ -37,6 +43,54 @@ class NumericColumn(BaseModel):
     mean: FiniteFloat
     scale: Annotated[FiniteFloat, Field(gt=0)]
     may_miss: bool
+
+
+class QuantileColumn(BaseModel):
+    """A number as its normal score among the training values: Φ⁻¹ of the share below, ties halved.
+
+    Between two knots the score is linear, beyond the last knot it stays. So no outlier, sentinel or skewed column
+    can dominate, and the order of the values is kept. A missing value is the median, and a second column says so.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str
+    knots: Annotated[tuple[FiniteFloat, ...], Field(strict=False, min_length=1)]
+    scores: Annotated[tuple[FiniteFloat, ...], Field(strict=False, min_length=1)]
+    may_miss: bool
+
+    @model_validator(mode="after")
+    def _both_rise(self) -> "QuantileColumn":
+        if len(self.knots) != len(self.scores):
+            raise ValueError(f"the knots and the scores of {self.name!r} must be as many")
+        if any(np.any(np.diff(values) <= 0) for values in (self.knots, self.scores)):
+            raise ValueError(f"the knots and the scores of {self.name!r} must rise")
+        return self
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """The lowest and the highest number that is believed."""
+        low, high = self.knots[0], self.knots[-1]
+        room = FARTHEST * (high - low) if high > low else np.inf
+        return low - room, high + room
+
+    def normal(self, values: Floats) -> Floats:
+        """The normal scores; 0, which is the median's, where a value is missing."""
+        return np.where(np.isnan(values), 0.0, np.interp(values, self.knots, self.scores))
+
+    @property
+    def standard(self) -> Floats:
+        """The knots, standardised robustly: u / √(1 + (u/3)²) with u = (x − median) / scale.
+
+        scale: that of a normal distribution with the same quartiles; where these are equal, half the range.
+        """
+        knots, scores = np.asarray(self.knots), np.asarray(self.scores)
+        low, median, high = np.interp([-0.6744897501960817, 0.0, 0.6744897501960817], scores, knots)
+        scale = (high - low) / 1.3489795003921634
+        scale = scale if scale > 0 else (knots[-1] - knots[0]) / 2 or 1.0
+        deviations = np.clip((knots - median) / scale, -FARTHEST, FARTHEST)
+        softened: Floats = deviations / np.sqrt(1 + (deviations / SOFT_LIMIT) ** 2)
+        return softened
 
 
 class CategoricalColumn(BaseModel):
@@ -59,7 +113,7 @@ class CategoricalColumn(BaseModel):
 class TablePreprocessor:
     """What training rows said about each column that is used; `unused` ones held nothing in training."""
 
-    numeric: tuple[NumericColumn, ...]
+    numeric: tuple[NumericColumn | QuantileColumn, ...]
     categorical: tuple[CategoricalColumn, ...]
     unused: tuple[str, ...] = ()
 
@@ -67,7 +121,7 @@ class TablePreprocessor:
     def fit(
         cls, rows: pd.DataFrame, *, categorical: Collection[str] = (), most_categories: int = MOST_CATEGORIES
     ) -> "TablePreprocessor":
-        """Read medians, means, scales and categories off the training rows.
+        """Read quantiles and categories off the training rows.
 
         Number and bool columns are numeric unless named in `categorical`; all others are categorical.
         """
@@ -111,7 +165,7 @@ class TablePreprocessor:
         """What is wrong with each row, "" where nothing is: such a row must not be scored as if it were whole.
 
         Wrong are texts in columns of numbers, infinite or absurd numbers (beyond float32, or more than `FARTHEST`
-        standard deviations from the training mean), and gaps in columns that had none in training.
+        times the training range away from it), and gaps in columns that had none in training.
         """
         check_columns(self.columns, rows.columns, "the table")
         found: list[list[str]] = [[] for _ in range(len(rows))]
@@ -124,10 +178,10 @@ class TablePreprocessor:
             column = rows[number.name]
             values, unreadable = _parsed(column)
             large = np.abs(values) > LARGEST
-            far = is_far(values, number.mean, number.scale)
+            far, what = _far(values, number)
             note(unreadable, column, "holds {cell}, not a number")
             note(large, column, "holds {cell}, not a finite number of ordinary size")
-            note(far & ~large, column, f"holds {{cell}}, more than {FARTHEST:,.0f} {DEVIATIONS}")
+            note(far & ~large, column, f"holds {{cell}}, more than {FARTHEST:,.0f} {what}")
             if not number.may_miss:
                 note(np.isnan(values) & ~unreadable, column, EMPTY)
         for category in self.categorical:
@@ -146,7 +200,11 @@ class TablePreprocessor:
         for number in self.numeric:
             values = _numbers(rows[number.name])
             missing = np.isnan(values)
-            matrix[:, place] = standardised(np.where(missing, number.median, values), number.mean, number.scale)
+            if isinstance(number, QuantileColumn):
+                matrix[:, place] = number.normal(values)
+            else:
+                filled = np.where(missing, number.median, values)
+                matrix[:, place] = standardised(filled, number.mean, number.scale)
             place += 1
             if number.may_miss:
                 matrix[:, place] = missing
@@ -157,6 +215,16 @@ class TablePreprocessor:
             matrix[np.arange(len(rows)), place + np.where(codes < 0, other, codes)] = 1
             place += other + 1
         return matrix
+
+    def standardised(self, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The matrix that `transform` gave, with standardised numbers in place of normal scores."""
+        found = matrix.copy()
+        place = 0
+        for number in self.numeric:
+            if isinstance(number, QuantileColumn):
+                found[:, place] = np.interp(matrix[:, place], number.scores, number.standard)
+            place += 1 + number.may_miss
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -173,11 +241,16 @@ class TablePreprocessor:
         try:
             if state["kind"] != "table":
                 raise ValueError(f"its kind is {state['kind']!r}")
-            numeric = tuple(NumericColumn.model_validate(column) for column in state["numeric"])
+            numeric = tuple(numeric_column(column) for column in state["numeric"])
             categorical = tuple(CategoricalColumn.model_validate(column) for column in state["categorical"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a saved table preprocessor, or damaged: {error}") from error
         return cls(numeric, categorical, tuple(state.get("unused", ())))
+
+
+def numeric_column(state: Mapping[str, Any]) -> NumericColumn | QuantileColumn:
+    """A saved column of numbers, of either kind; version 0.1 standardised by mean and scale."""
+    return (QuantileColumn if "knots" in state else NumericColumn).model_validate(state)
 
 
 def check_cells(
@@ -224,15 +297,25 @@ def spread(values: Floats) -> Floats:
     return np.where(scale <= 1e-12 * np.maximum(np.abs(np.median(values, axis=0)), 1e-300), NO_SPREAD, scale)
 
 
-def _fit_numeric(name: str, values: NDArray[np.float64]) -> NumericColumn:
+def _far(values: Floats, column: NumericColumn | QuantileColumn) -> tuple[NDArray[np.bool_], str]:
+    """Where a value is too far from the training values to be believed, and in which measure."""
+    if isinstance(column, NumericColumn):
+        return is_far(values, column.mean, column.scale), DEVIATIONS
+    low, high = column.reach
+    return (values < low) | (values > high), RANGES
+
+
+def _fit_numeric(name: str, values: Floats) -> QuantileColumn:
     missing = np.isnan(values)
-    median = float(np.median(values[~missing]))
-    filled = np.where(missing, median, values)
-    return NumericColumn(
+    known = np.sort(values[~missing])
+    knots = np.unique(known[np.round(KNOT_SHARES * (len(known) - 1)).astype(np.int64)])
+    below, reached = np.searchsorted(known, knots, "left"), np.searchsorted(known, knots, "right")
+    scores = ndtri((below + reached) / (2 * len(known)))
+    median = np.interp(np.median(known), knots, scores)
+    return QuantileColumn(
         name=name,
-        median=median,
-        mean=float(filled.mean()),
-        scale=float(spread(filled)),
+        knots=tuple(knots.tolist()),
+        scores=tuple((scores - median).tolist()),
         may_miss=bool(missing.any()),
     )
 

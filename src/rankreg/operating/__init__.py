@@ -14,6 +14,7 @@ from rankreg.operating.certification import (
     choose_threshold,
 )
 from rankreg.operating.comparison import Comparison, Difference, compare
+from rankreg.operating.crossfitted import cross_fitted_threshold, price_of_certifying
 from rankreg.operating.guarantees import NotEnoughPositives, highest_tpr, positives_needed
 from rankreg.operating.intervals import Interval, auc_interval, fpr_at_tpr_interval
 from rankreg.operating.monitoring import Recertification, Watch, monitor, recertify
@@ -40,10 +41,12 @@ __all__ = [
     "certify_targets",
     "choose_threshold",
     "compare",
+    "cross_fitted_threshold",
     "findings",
     "fpr_at_tpr_interval",
     "highest_tpr",
     "monitor",
     "positives_needed",
+    "price_of_certifying",
     "recertify",
 ]

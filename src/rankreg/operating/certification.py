@@ -9,7 +9,7 @@ pass their units: then the units must be independent (docs/decisions/0026).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,8 @@ from rankreg.operating.guarantees import (
 )
 from rankreg.operating.points import Costs, OperatingPoint, point_at
 from rankreg.operating.units import Per, Sample, Trials
+
+Kind = Literal["certified", "cross-fitted", "expected", "empirical"]
 
 NETWORK_ROUNDING = 1e-5  # how much a float32 network's scores may differ between batches and machines
 
@@ -279,8 +281,7 @@ class ChosenThreshold(Record):
     Args:
         value: the threshold, lowered by what scores may differ when they are computed again. It is
             a float32 number if the scores are, so that every runtime compares with the same number.
-        certified: with `confidence`, the recall on new positives is at least `tpr`. Otherwise the
-            threshold is the empirical one, which guarantees nothing.
+        certified: with `confidence`, the recall on new positives is at least `tpr`, proven.
         tpr: the target recall.
         confidence: of the guarantee.
         per: "row" for the recall of rows, "unit" for the recall of units.
@@ -291,6 +292,9 @@ class ChosenThreshold(Record):
         needed: how many positives, or units where units were given, certify `tpr`; None if `tpr` is
             certified.
         because: why nothing is certified, in one sentence; None if `tpr` is certified.
+        kind: "certified"; "cross-fitted" or "expected", see `cross_fitted_threshold`; or "empirical", the
+            usual threshold, which guarantees nothing.
+        expected_recall: what share of new positives is caught on average, where it is known.
     """
 
     value: float
@@ -304,6 +308,8 @@ class ChosenThreshold(Record):
     highest_tpr: float | None = None
     needed: int | None = None
     because: str | None = None
+    kind: Kind = "empirical"
+    expected_recall: float | None = None
 
 
 def choose_threshold(
@@ -356,7 +362,7 @@ def choose_threshold(
     except NotEnoughPositives as shortage:
         usual = float(empirical_thresholds(sample.judged(per).scores, np.array([tpr]))[0])
         return ChosenThreshold(
-            value=_rounded_down(lowered(usual, rounding, scale), y_score),
+            value=rounded_down(lowered(usual, rounding, scale), y_score),
             certified=False,
             positives=len(sample.positives),
             units=shortage.units,
@@ -365,16 +371,22 @@ def choose_threshold(
             because=str(shortage),
             **settings,
         )
-    value = _rounded_down(lowered(point.threshold, rounding, scale), y_score)
+    value = rounded_down(lowered(point.threshold, rounding, scale), y_score)
     at_value = point_at(
         sample, point.rank, fpr_confidence=point.fpr_confidence, prevalence=None, threshold=value, **settings
     )
     return ChosenThreshold(
-        value=value, certified=True, positives=point.positives, units=point.units, point=at_value, **settings
+        value=value,
+        certified=True,
+        positives=point.positives,
+        units=point.units,
+        point=at_value,
+        kind="certified",
+        **settings,
     )
 
 
-def _rounded_down(value: float, scores: ArrayLike) -> float:
+def rounded_down(value: float, scores: ArrayLike) -> float:
     """The value, or the next lower float32 number where the scores are float32."""
     if np.asarray(scores).dtype != np.float32:
         return value

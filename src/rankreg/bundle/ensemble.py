@@ -1,0 +1,197 @@
+"""An ensemble at work: members of several learners, put on one scale and averaged.
+
+    score(x) = Σ_l w_l · 1/K Σ_k scale_lk(member_lk(x))
+
+Every learner l has K members, one per fold. A member has not seen its own fold. The negatives of that
+fold give the member its scale: −log of the share of them that score higher.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from rankreg.bundle.trees import Trees
+from rankreg.datasets.preprocessing import TablePreprocessor
+from rankreg.train import score
+
+Floats = NDArray[np.float64]
+View = Literal["normal", "standardised", "images"]
+
+AT_ONCE = 2**22  # numbers of a view that are scored at once
+KNOTS = 96
+
+
+class Views(Protocol):
+    """Samples in every form that members take them in, by name."""
+
+    def __getitem__(self, view: View) -> NDArray[Any]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class TableViews:
+    """Prepared rows: "normal" are normal scores of the numbers, "standardised" is a robust scaling of them.
+
+    preparation: what made the matrix.
+    """
+
+    matrix: NDArray[np.float32]
+    preparation: TablePreprocessor
+    _made: dict[str, NDArray[np.float32]] = field(default_factory=dict)
+
+    def __getitem__(self, view: View) -> NDArray[np.float32]:
+        if view == "normal":
+            return self.matrix
+        if view not in self._made:
+            self._made[view] = self.preparation.standardised(self.matrix)
+        return self._made[view]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageViews:
+    """Images, uint8 (N, H, W, 3)."""
+
+    images: NDArray[np.uint8]
+
+    def __getitem__(self, view: View) -> NDArray[np.uint8]:
+        return self.images
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """score = rows @ weights + bias."""
+
+    weights: Floats
+    bias: float
+
+    def score(self, rows: NDArray[Any]) -> Floats:
+        """Raw scores (N,)."""
+        return np.asarray(rows @ self.weights.astype(np.float32), dtype=np.float64) + self.bias
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A network of torch."""
+
+    network: nn.Module
+
+    def score(self, rows: NDArray[Any]) -> Floats:
+        """Raw scores (N,), always computed in float32."""
+        return score(self.network, rows, precision="float32").astype(np.float64)
+
+
+Member = Linear | Trees | Network
+
+
+@dataclass(frozen=True, eq=False)
+class NegativeRanks:
+    """From a member's score to −log of the share of its held-out negatives that score higher.
+
+    Between knots the level is linear in the score. Beyond the last negative it goes on rising, but only
+    with the logarithm of the distance, so that no member outweighs the others:
+
+        level(x) = level(x_n) + log(1 + slope · (x − x_n))
+
+    and likewise below the first. slope: that of the level over the highest tenth of the negatives, or
+    below, over the lower half.
+
+    Args:
+        knots: scores, rising.
+        levels: their levels, rising.
+        slopes: below the first and beyond the last knot.
+    """
+
+    knots: Floats
+    levels: Floats
+    slopes: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        rising = all(np.all(np.diff(values) > 0) for values in (self.knots, self.levels))
+        finite = all(np.isfinite(values).all() for values in (self.knots, self.levels, np.asarray(self.slopes)))
+        if self.knots.shape != self.levels.shape or not len(self.knots) or not rising or not finite:
+            raise ValueError("the scale of a member must be finite and rise")
+        if min(self.slopes) <= 0:
+            raise ValueError("the scale of a member must rise beyond its knots")
+
+    @classmethod
+    def of(cls, negatives: Floats) -> "NegativeRanks":
+        """The scale that these scores of held-out negatives give."""
+        ordered = np.sort(negatives)
+        n = len(ordered)
+        above = np.concatenate([np.linspace(1, 0.1, KNOTS // 4), np.geomspace(0.1, 1 / n, 3 * KNOTS // 4)])
+        places = np.clip(np.round(n * (1 - above)).astype(np.int64), 0, n - 1)
+        knots = np.unique(ordered[np.append(places, n - 1)])
+        higher, reached = n - np.searchsorted(ordered, knots, "right"), n - np.searchsorted(ordered, knots, "left")
+        levels = -np.log(((higher + reached) / 2 + 0.5) / (n + 1))
+        tail, middle = np.searchsorted(levels, np.log(10)), np.searchsorted(levels, np.log(2))
+        upper = _slope(knots[min(tail, len(knots) - 2) :], levels[min(tail, len(knots) - 2) :])
+        lower = _slope(knots[: middle + 1], levels[: middle + 1])
+        return cls(knots, levels, (lower, upper))
+
+    def __call__(self, scores: Floats) -> Floats:
+        """The levels (N,) of scores (N,)."""
+        levels = np.interp(scores, self.knots, self.levels)
+        levels += np.log1p(self.slopes[1] * np.maximum(scores - self.knots[-1], 0))
+        levels -= np.log1p(self.slopes[0] * np.maximum(self.knots[0] - scores, 0))
+        return levels
+
+
+def _slope(knots: Floats, levels: Floats) -> float:
+    """The mean slope; 1 where there is only one knot."""
+    if len(knots) < 2:
+        return 1.0
+    return float((levels[-1] - levels[0]) / (knots[-1] - knots[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedLearner:
+    """The members of one learner with their scales.
+
+    Args:
+        name: e.g. "boosting".
+        view: what the members take.
+        members: one per fold.
+        scales: one per member.
+        weight: of this learner in the average.
+    """
+
+    name: str
+    view: View
+    members: Sequence[Member]
+    scales: Sequence[NegativeRanks]
+    weight: float = 1.0
+
+    def score(self, views: Views) -> Floats:
+        """The mean of the members' levels, (N,)."""
+        levels = [
+            scale(member.score(views[self.view])) for member, scale in zip(self.members, self.scales, strict=True)
+        ]
+        mean: Floats = np.mean(levels, axis=0)
+        return mean
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """The weighted average of learners; weights are relative."""
+
+    learners: Sequence[FittedLearner]
+
+    def score(self, views: Views) -> NDArray[np.float32]:
+        """One score per sample, higher = more critical; about −log of the share of negatives that score higher."""
+        total = sum(learner.weight for learner in self.learners)
+        parts = [learner.weight / total * learner.score(views) for learner in self.learners]
+        average: Floats = np.sum(parts, axis=0)
+        return average.astype(np.float32)
+
+    def named(self) -> Mapping[str, FittedLearner]:
+        """The learners by their names."""
+        return {learner.name: learner for learner in self.learners}
+
+    def members(self) -> Iterator[tuple[str, int, Member, NegativeRanks]]:
+        """Every member with the name of its learner, its fold and its scale."""
+        for learner in self.learners:
+            for fold, (member, scale) in enumerate(zip(learner.members, learner.scales, strict=True)):
+                yield learner.name, fold, member, scale

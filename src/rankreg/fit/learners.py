@@ -1,0 +1,299 @@
+"""Learners for tables: each trains one member per fold, all on the same prepared rows.
+
+A learner is a name and a function from (views, labels, folds) to members. The rank variants add the
+ranking term: over the whole training set where that is cheap (linear models, trees), over batches that
+hold both classes where it is not (networks).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from rankreg.boosting.objectives import RankObjective
+from rankreg.bundle.ensemble import FittedLearner, Linear, Member, Network, View, Views
+from rankreg.bundle.trees import Trees
+from rankreg.models import MLP, MLPShape, build_model
+from rankreg.regularizer import RankReg
+from rankreg.train.sampling import borrowed_randomness, derived_seed
+
+Labels = NDArray[np.int64]
+Places = NDArray[np.int64]
+
+MOST_NEGATIVES = 50_000  # that a linear model or a network sees: more teach it nothing, and cost time and memory
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Which rows train which member.
+
+    Args:
+        of_row: the fold of each row, from 0; a member does not train on the rows of its own fold.
+        count: how many folds there are.
+        seed: decides every random choice.
+        threads: how many threads a learner may use.
+    """
+
+    of_row: NDArray[np.int64]
+    count: int
+    seed: int = 0
+    threads: int = 1
+
+    def kept(self, fold: int) -> Places:
+        """The rows that train this fold's member."""
+        return np.flatnonzero(self.of_row != fold)
+
+    def thinned(self, fold: int, labels: Labels, most: int = MOST_NEGATIVES) -> Places:
+        """The same, with at most so many negatives, drawn by chance."""
+        kept = self.kept(fold)
+        negatives = kept[labels[kept] == 0]
+        if len(negatives) <= most:
+            return kept
+        random = np.random.default_rng([self.seed, fold])
+        drawn = random.choice(negatives, most, replace=False, shuffle=False)
+        return np.sort(np.concatenate([kept[labels[kept] == 1], drawn]))
+
+
+@dataclass(frozen=True)
+class Learner:
+    """How to train members, and what they take.
+
+    Args:
+        view: the form of the rows.
+        train: from the samples in that form, the labels and the folds to one member per fold.
+        settings: what the bundle's card says about it.
+    """
+
+    view: View
+    train: Callable[[NDArray[np.float32], Labels, Folds], list[Member]]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def fit(self, views: Views, labels: Labels, folds: Folds) -> list[Member]:
+        """One member per fold."""
+        return self.train(np.asarray(views[self.view]), labels, folds)
+
+
+def _logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
+    """Logistic regression with an L2 penalty; strength: scikit-learn's C."""
+    from sklearn.linear_model import LogisticRegression
+
+    def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
+        members: list[Member] = []
+        for fold in range(folds.count):
+            kept = folds.thinned(fold, labels)
+            model = LogisticRegression(
+                C=strength,
+                class_weight="balanced" if balanced else None,
+                solver="newton-cholesky" if rows.shape[1] <= 200 else "lbfgs",
+                max_iter=200,
+            )
+            model.fit(rows[kept].astype(np.float64), labels[kept])
+            members.append(Linear(model.coef_[0].astype(np.float64), float(model.intercept_[0])))
+        return members
+
+    return Learner(view, train, {"strength": strength, "balanced": balanced})
+
+
+def _ranked_logistic(view: View, *, strength: float, weight: float, reach: float, steps: int = 300) -> Learner:
+    """The same start, then full-batch steps on log-loss plus the ranking term over the whole training set."""
+    start = _logistic(view, strength=strength)
+
+    def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
+        members: list[Member] = []
+        for fold, first in enumerate(start.train(rows, labels, folds)):
+            assert isinstance(first, Linear)
+            kept = folds.thinned(fold, labels)
+            x, y = torch.from_numpy(rows[kept]), torch.from_numpy(labels[kept])
+            members.append(_ranked(x, y, first, strength, RankReg(weight=weight, reach=reach), steps))
+        return members
+
+    return Learner(view, train, {"strength": strength, "weight": weight, "reach": reach})
+
+
+def _ranked(x: Tensor, y: Tensor, first: Linear, strength: float, term: RankReg, steps: int) -> Linear:
+    """Adam with a falling rate; the loss is scikit-learn's objective divided by C · N, plus the term."""
+    weights = torch.tensor(first.weights, dtype=torch.float32, requires_grad=True)
+    bias = torch.tensor(first.bias, dtype=torch.float32, requires_grad=True)
+    positive = y == 1
+    balance = torch.where(positive, 0.5 / positive.float().mean(), 0.5 / (~positive).float().mean())
+    optimizer = torch.optim.Adam([weights, bias], lr=0.05)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for _ in range(steps):
+        scores = x @ weights + bias
+        loss = binary_cross_entropy_with_logits(scores, y.float(), weight=balance)
+        loss = loss + weights.square().sum() / (2 * strength * len(y)) + term(scores, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    return Linear(weights.detach().numpy().astype(np.float64), float(bias.detach()))
+
+
+def _trees(rounds: int, objective: RankObjective | None = None, **settings: Any) -> Learner:
+    """LightGBM on bins that all folds share."""
+
+    def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
+        import lightgbm
+
+        params = {
+            "objective": "binary" if objective is None else objective,
+            "use_missing": False,
+            "seed": folds.seed,
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": folds.threads,
+            "verbosity": -1,
+            **settings,
+        }
+        binning = {key: params[key] for key in ("use_missing", "num_threads", "verbosity", "force_row_wise")}
+        binning |= {key: settings[key] for key in ("min_data_in_bin", "max_bin") if key in settings}
+        whole = lightgbm.Dataset(rows, labels, params=binning).construct()
+        members: list[Member] = []
+        for fold in range(folds.count):
+            booster = lightgbm.train(params, whole.subset(folds.kept(fold).tolist()), rounds)
+            members.append(Trees.parse(booster.model_to_string()))
+        return members
+
+    return Learner("normal", train, {"rounds": rounds, **settings})
+
+
+@dataclass(frozen=True)
+class PerceptronTraining:
+    """How the networks of all folds are trained together.
+
+    Args:
+        hidden: the widths of the hidden layers.
+        dropout: the share of values that is dropped.
+        steps: how many steps.
+        batch: how many samples of a step and a member.
+        rate: the highest learning rate; it falls to 0 with a cosine.
+        decay: AdamW's weight decay.
+        weight: of the ranking term; 0 leaves it out.
+        positives: the share of positives in a batch.
+    """
+
+    hidden: tuple[int, ...] = (64, 64)
+    dropout: float = 0.1
+    steps: int = 400
+    batch: int = 256
+    rate: float = 4e-3
+    decay: float = 1e-2
+    weight: float = 0.0
+    positives: float = 0.25
+
+
+def _perceptron(how: PerceptronTraining) -> Learner:
+    """Multi-layer perceptrons, one per fold, trained side by side as one batched network."""
+
+    def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
+        shape = MLPShape(hidden=how.hidden, dropout=how.dropout, features=rows.shape[1], classes=2, head="score")
+        with borrowed_randomness(derived_seed(folds.seed, 5)):
+            networks = [build_model(shape) for _ in range(folds.count)]
+            _train_together(networks, rows, labels, folds, how)
+        return [Network(network.eval()) for network in networks]
+
+    settings = {name: value for name, value in vars(how).items() if name != "hidden"}
+    return Learner("normal", train, settings | {"hidden": list(how.hidden)})
+
+
+def _train_together(
+    networks: list[torch.nn.Module],
+    rows: NDArray[np.float32],
+    labels: Labels,
+    folds: Folds,
+    how: PerceptronTraining,
+) -> None:
+    """Every step draws a batch for each network, a share of it positives, and moves all networks at once."""
+    from torch.func import functional_call, stack_module_state, vmap
+
+    params, buffers = stack_module_state(networks)
+    shared = networks[0].train()
+
+    def one(values: dict[str, Tensor], batch: Tensor) -> Tensor:
+        found: Tensor = functional_call(shared, (values, buffers), (batch,))
+        return found
+
+    together = vmap(one, randomness="different")
+    optimizer = torch.optim.AdamW(params.values(), lr=how.rate, weight_decay=how.decay)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, how.rate, total_steps=how.steps, pct_start=0.2)
+    term = RankReg(weight=how.weight)
+    source = torch.from_numpy(rows)
+    random = np.random.default_rng([folds.seed, 7])
+    kept = [folds.thinned(fold, labels) for fold in range(folds.count)]
+    sides = [(places[labels[places] == 1], places[labels[places] == 0]) for places in kept]
+    positives = round(how.positives * how.batch)
+    target = torch.zeros(folds.count, how.batch)
+    target[:, :positives] = 1
+    for _ in range(how.steps):
+        drawn = np.stack(
+            [
+                np.concatenate(
+                    [
+                        positive[random.integers(len(positive), size=positives)],
+                        negative[random.integers(len(negative), size=how.batch - positives)],
+                    ]
+                )
+                for positive, negative in sides
+            ]
+        )
+        scores = together(params, source[torch.from_numpy(drawn)])
+        loss = binary_cross_entropy_with_logits(scores, target) * folds.count
+        if how.weight:
+            loss = loss + sum(term(own, target[0].long()) for own in scores)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    for fold, network in enumerate(networks):
+        network.load_state_dict({name: values[fold].detach().clone() for name, values in params.items()})
+
+
+def shape_of(fitted: FittedLearner) -> MLPShape | None:
+    """The description of a perceptron's networks; None for other members."""
+    first = fitted.members[0]
+    if not isinstance(first, Network) or not isinstance(first.network, MLP):
+        return None
+    linear = [layer for layer in first.network.layers if isinstance(layer, torch.nn.Linear)]
+    dropout = next((layer.p for layer in first.network.layers if isinstance(layer, torch.nn.Dropout)), 0.0)
+    return MLPShape(
+        hidden=tuple(layer.out_features for layer in linear),
+        dropout=dropout,
+        features=linear[0].in_features,
+        classes=2,
+        head="score",
+    )
+
+
+BOOSTING: dict[str, Any] = {
+    "learning_rate": 0.04,
+    "num_leaves": 15,
+    "min_data_in_leaf": 5,
+    "feature_fraction_bynode": 0.5,
+    "bagging_fraction": 0.7,
+    "bagging_freq": 1,
+    "lambda_l2": 1.0,
+}
+FOREST: dict[str, Any] = {"boosting": "rf", "bagging_fraction": 0.632, "bagging_freq": 1, "min_data_in_leaf": 2}
+PERCEPTRON = PerceptronTraining(hidden=(32,), dropout=0.2, steps=200, rate=1e-2, decay=0.1)
+
+# The settings were chosen on development tables (docs/decisions/0045).
+LEARNERS: dict[str, Learner] = {
+    "logistic": _logistic("standardised", strength=1.0),
+    "logistic-normal": _logistic("normal", strength=0.1),
+    "boosting": _trees(150, **BOOSTING),
+    "forest": _trees(100, **FOREST, feature_fraction_bynode=0.3),
+    "extra-trees": _trees(100, **FOREST, feature_fraction_bynode=0.6, extra_trees=True),
+    "mlp": _perceptron(PERCEPTRON),
+}
+RANKED: dict[str, Learner] = {
+    "logistic-rank": _ranked_logistic("standardised", strength=1.0, weight=1.0, reach=1.0),
+    "boosting-rank": _trees(
+        150, RankObjective(weight=1.0, reach=1.0, penalty="squared", base_rate=True), **BOOSTING
+    ),
+    "mlp-rank": _perceptron(replace(PERCEPTRON, weight=0.1)),
+}
