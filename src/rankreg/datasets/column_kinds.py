@@ -37,11 +37,11 @@ from rankreg.table_files import row_words
 
 FEW = 0.05  # of a column's cells: so few texts among numbers are faults, more are categories
 FEWEST_ROWS = 20  # in a shorter table, numbers that count up may be chance
+MANY_CATEGORIES = 100  # values: more may be names of patients or customers
 FREE_TEXT_WORDS = 4  # half of the cells have as many words or more
 SAMPLE = 10_000  # rows that say whether values are many
 FEWEST_OTHERS = 10  # distinct values beside a sentinel
 FAR, FAR_FOR_A_CODE = 3.0, 0.25  # how far a sentinel lies from the others, in ranges of these
-FAR_WORDS = "far from the rest: a code for missing? Kept as it is"
 SHOWN_WORDS = 10  # words for missing values
 NameRow = Callable[[int], str]
 
@@ -156,6 +156,8 @@ def _read_texts(
         note = f"{share(1 - share_of_texts)} of the values are numbers, the others make it a category"
     elif len(texts) > counts.sum() / 2:
         note = "most values occur once: these count as one category, other"
+    elif len(texts) > MANY_CATEGORIES:
+        note = "if it says what rows belong to, e.g. a patient, name it with --group"
     return ColumnReading(kind="category", note=note, **about)
 
 
@@ -209,7 +211,9 @@ def _read_numbers(
     may_name = is_whole and about["distinct"] in (None, len(values)) and len(values) >= FEWEST_ROWS
     codes, inner = find_sentinels(values, low, high)
     notes = [spelling.words] if spelling != NumberFormat(decimal=table.decimal) else []
-    notes += [f"{count:,} × {_plain(code)} {FAR_WORDS}" for code, count in codes]
+    if codes:
+        said = " and ".join(f"{count:,} × {_plain(code)}" for code, count in codes)
+        notes.append(f"{said} far from the rest: for missing values? Kept as numbers")
     if may_name and column.is_unique:
         notes.append("no value occurs twice: if it names cases, leave it out with --drop")
     return ColumnReading(

@@ -248,7 +248,7 @@ def _date_part(column: "pd.Series[Any]", part: str) -> Floats:
     elif part == "hour":
         values = column.dt.hour + column.dt.minute / 60 + column.dt.second / 3600
     else:
-        values = column.dt.month if part == "month" else column.dt.dayofweek
+        values = column.dt.month if part == "month" else column.dt.day_of_week
     return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan), dtype=np.float64)
 
 

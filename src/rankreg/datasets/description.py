@@ -60,8 +60,8 @@ def describe_lines(
     Many columns of numbers without a remark are one line.
     """
     lines = [
-        f"Likely leak: {leak.column!r} alone ranks almost perfectly (AUC {leak.auc:.3f}, at least {leak.low:.2f})."
-        " If it is known only after the outcome, leave it out with --drop."
+        f"Likely leak: {leak.column!r} alone ranks almost perfectly (AUC {leak.auc:.3f}, 95 % interval from"
+        f" {leak.low:.3f}). If it is known only after the outcome, leave it out with --drop."
         for leak in leaks
     ]
     lines += [line for line in (heading, labels) if line]
@@ -101,7 +101,7 @@ def _remark(one: ColumnReading, rows: int) -> str:
     if one.is_used and one.note:
         said.append(one.note)
     if one.is_used and one.missing:
-        words = f" ({', '.join(map(repr, one.missing_words))} too)" if one.missing_words else ""
+        words = f", also spelled {', '.join(map(repr, one.missing_words))}" if one.missing_words else ""
         said.append(f"{one.missing:,} missing ({share(one.missing / max(rows, 1))}){words}")
     return ", ".join(said)
 

@@ -16,7 +16,8 @@ Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 SUSPICIOUS = 0.99  # AUC of one column
-FLOOR = 0.7  # of its lower 95 % bound: seven positives that are all on top reach it, six do not
+FLOOR = 0.7  # of its lower 95 % bound
+FEWEST = 7  # samples of a class that may name a column: all of them on top give such a bound
 FOLDS = 5
 MOST_ROWS = 50_000  # of each class that are looked at
 CHEAP = 2_000  # of each class for a first look
@@ -41,7 +42,8 @@ def likely_leaks(features: pd.DataFrame, labels: Labels, *, categorical: Collect
 
     A column of numbers is ranked up and down, with missing values first or last. A category is ranked by its share
     of positives in other rows. A column is named if its AUC is at least 0.99 and the lower end of the 95 % interval
-    is at least 0.7, so that a few positives do not name it by chance. Nothing is removed.
+    is at least 0.7, so that a few positives do not name it by chance; fewer than seven never do. Nothing is
+    removed.
 
     Args:
         features: columns of numbers and of text, see `ColumnPlan.apply`.
@@ -54,7 +56,7 @@ def likely_leaks(features: pd.DataFrame, labels: Labels, *, categorical: Collect
     ['refund']
     """
     labels = np.asarray(labels, dtype=np.int64)
-    if min(np.count_nonzero(labels), np.count_nonzero(labels == 0)) < 2:
+    if min(np.count_nonzero(labels), np.count_nonzero(labels == 0)) < FEWEST:
         return []
     rows = np.sort(np.concatenate([_some(np.flatnonzero(labels == k), MOST_ROWS) for k in (0, 1)]))
     known = labels[rows]

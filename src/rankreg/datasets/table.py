@@ -243,9 +243,8 @@ def read_own_table(path: Path | str, options: TableOptions | None = None, **colu
     if plan.left_out and not plan.used:
         why = "; ".join(f"{one.name!r}: {one.note}" for one in plan.readings[:8])
         raise ValueError(f"no column to learn from: {why}")
-    features = plan.apply(
-        features, where=str(path), name_row=read.name_row
-    )  # before copies are looked for: names would tell them apart
+    # Before copies are looked for: names would tell them apart.
+    features = plan.apply(features, where=str(path), name_row=read.name_row)
     ids = _ids(rows[id_column]) if id_column is not None else np.arange(1, len(rows) + 1)
     return OwnTable(
         name=Path(path).name.split(".")[0],
