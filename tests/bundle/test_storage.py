@@ -63,6 +63,7 @@ def test_a_loaded_network_gives_the_very_scores_of_the_saved_one(tmp_path: Path)
     preprocessing = {"kind": "image", "height": 16, "width": 16}
     save_bundle(tmp_path / "b", network, **contents(model=shape, preprocessing=preprocessing))
     loaded = load_bundle(tmp_path / "b")
+    assert isinstance(loaded.model, torch.nn.Module)
     assert torch.equal(loaded.model(images), network.eval()(images))
     assert loaded.card.threshold.value == 0.5
     assert sorted(path.name for path in (tmp_path / "b").iterdir()) == ["bundle.json", "model.safetensors"]

@@ -50,9 +50,7 @@ TABLE_OPTIONS = {  # by the fields of rankreg.datasets.TableOptions
     "separator": Annotated[
         str | None, _option("Tables", "What separates the fields: , ; | or tab (default: detected).")
     ],
-    "decimal": Annotated[
-        str | None, _option("Tables", "Decimal mark: . or , as in 3,14 (default: detected).")
-    ],
+    "decimal": Annotated[str | None, _option("Tables", "Decimal mark: . or , as in 3,14 (default: detected).")],
     "encoding": Annotated[
         str | None,
         _option("Tables", "Encoding of the text, e.g. utf-8, utf-16, cp1252 (default: detected)."),
