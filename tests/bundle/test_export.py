@@ -19,26 +19,38 @@ from PIL import Image
 from sklearn.datasets import load_digits
 from torch import nn
 
-from rankreg.bundle import Bundle, Threshold, export_onnx, load_bundle, predict
-from rankreg.bundle.onnx_graph import add_network
-from rankreg.bundle.storage import save_bundle
-from rankreg.fit import Source, fit, load_source, settings
+from rankreg.bundle import Bundle, Threshold, export_onnx, predict
+from rankreg.bundle.ensemble import TableViews
+from rankreg.bundle.ensemble_files import learner_card
+from rankreg.bundle.onnx_graph import Graph, add_network
+from rankreg.bundle.onnx_trees import add_lines, add_trees
+from rankreg.bundle.storage import save_bundle, save_ensemble
+from rankreg.bundle.trees import Tree, Trees
+from rankreg.datasets.images import read_image
+from rankreg.datasets.preprocessing import TablePreprocessor
+from rankreg.fit.crossfit import cross_fit_all, folds_for
+from rankreg.fit.learners import LEARNERS
 from rankreg.models import MLPShape, ResNetShape, build_model
+from tests.bundle.ensembles import TREES, image_ensemble, table, table_ensemble
 from tests.bundle.test_storage import TABLE, contents
 from tests.own_data import shared_data
 
 CONSUMER = Path(__file__).parents[2] / "examples/onnx_consumer.py"
 
 
-def fitted(source: Source, out: Path, *, epochs: int = 1, size: int | None = None) -> Bundle:
-    """A bundle as `rankreg fit` makes it, trained briefly."""
-    kind = "image" if source.is_images else "table"
-    torch.manual_seed(0)
-    chosen = settings(kind, 0.9, size=size or source.side, epochs=epochs)
-    if kind == "image":
-        chosen = chosen.model_copy(update={"model": ResNetShape(width=0.125)})
-    fit(load_source(source, out / "decoded"), chosen, out, tpr=0.9, confidence=0.95)
-    return load_bundle(out)
+def fitted(file: Path, target: str, out: Path, *names: str) -> Bundle:
+    """Some of the default learners, cross-fitted on a table."""
+    rows = pd.read_csv(file)
+    labels = rows.pop(target).to_numpy(np.int64)
+    preparation = TablePreprocessor.fit(rows)
+    views = TableViews(preparation.transform(rows), preparation)
+    ensemble = cross_fit_all(
+        {name: LEARNERS[name] for name in names}, views, labels, folds_for(labels, None)
+    ).ensemble
+    shape = MLPShape(hidden=(64, 64), dropout=0.1, features=views["normal"].shape[1], classes=2, head="score")
+    cards = [learner_card(one, model=shape if one.name == "mlp" else None) for one in ensemble.learners]
+    said = preparation.to_dict() | {"target": target, "positive": "sick", "id_column": None, "header": True}
+    return save_ensemble(out, ensemble, cards, **contents(model=None, preprocessing=said))
 
 
 def predicted(bundle: Bundle, data: Path, tmp_path: Path) -> "pd.DataFrame":
@@ -71,7 +83,7 @@ def test_digits_score_as_they_do_with_us(tmp_path: Path) -> None:
     pixels, digits = load_digits(return_X_y=True)
     table = pd.DataFrame(pixels, columns=[f"pixel {k}" for k in range(64)]).assign(eight=(digits == 8).astype(int))
     table.to_csv(tmp_path / "digits.csv", index=False)
-    bundle = fitted(Source(tmp_path / "digits.csv", target="eight"), tmp_path / "model")
+    bundle = fitted(tmp_path / "digits.csv", "eight", tmp_path / "model", "logistic", "boosting", "mlp")
     made = export_onnx(bundle, tmp_path / "model.onnx")
     assert made.difference < 1e-4
     same_scores(consumed(made.out, tmp_path / "digits.csv"), predicted(bundle, tmp_path / "digits.csv", tmp_path))
@@ -86,8 +98,7 @@ def test_a_real_table_with_texts_and_gaps_scores_as_it_does_with_us(tmp_path: Pa
     gaps = rows[rows[["sex", "age_approx", "anatom_site_general_challenge"]].isna().any(axis=1)].head(60)
     columns = ["sex", "age_approx", "anatom_site_general_challenge", "target"]
     pd.concat([kept, gaps])[columns].to_csv(tmp_path / "isic.csv", index=False)
-    source = Source(tmp_path / "isic.csv", target="target", keep_copies_together=False)
-    bundle = fitted(source, tmp_path / "model")
+    bundle = fitted(tmp_path / "isic.csv", "target", tmp_path / "model", "logistic-normal", "forest", "extra-trees")
     assert len(bundle.card.preprocessing["categorical"]) == 2
     made = export_onnx(bundle, tmp_path / "model.onnx")
     same_scores(consumed(made.out, tmp_path / "isic.csv"), predicted(bundle, tmp_path / "isic.csv", tmp_path))
@@ -110,9 +121,10 @@ def test_real_photographs_score_as_they_do_with_us(tmp_path: Path) -> None:
         (tmp_path / "ham" / kind).mkdir(parents=True)
         for k in np.flatnonzero(kinds == kind)[:60]:
             (tmp_path / f"ham/{kind}/{k}.jpg").write_bytes(jpeg[offsets[k] : offsets[k + 1]].tobytes())
-    for name, positive, size in (("cifar", "truck", 32), ("ham", "mel", 24)):
+    for name, size in (("cifar", 32), ("ham", 24)):
         home = tmp_path / name
-        bundle = fitted(Source(home, positive=positive, size=size), tmp_path / f"{name} model", size=size)
+        images = np.stack([read_image(file, (size, size)) for file in sorted(home.rglob("*.*"))[:60]])
+        bundle = image_ensemble(tmp_path / f"{name} model", size, size, images)
         made = export_onnx(bundle, tmp_path / f"{name}.onnx")
         ours = predicted(bundle, home, tmp_path)
         same_scores(consumed(made.out, *(home / image for image in ours["id"])), ours)
@@ -137,6 +149,7 @@ def test_every_image_network_agrees_with_torch(tmp_path: Path, name: Any, stem: 
     session = onnxruntime.InferenceSession(export_onnx(bundle, tmp_path / "m.onnx").out)
     for count in (1, 5):  # the batch axis is free
         images = np.random.default_rng(count).integers(0, 256, (count, 24, 17, 3), dtype=np.uint8)
+        assert isinstance(bundle.model, nn.Module)
         with torch.inference_mode():
             ours = bundle.model(torch.from_numpy(images).permute(0, 3, 1, 2)).numpy()
         np.testing.assert_allclose(session.run(["score"], {"images": images})[0], ours, rtol=0, atol=1e-4)
@@ -168,6 +181,7 @@ def test_awkward_tables_agree_with_torch(tmp_path: Path, head: Any) -> None:
         [-1.15, 0, 1.0, 0, 0, 0, 1, 1],
         [0.85, 0, -1.5, 0, 0, 1, 0, 1],
     ]
+    assert isinstance(bundle.model, nn.Module)
     with torch.inference_mode():
         ours = bundle.model(torch.tensor(matrix)).numpy()
     found = onnxruntime.InferenceSession(made.out).run(["score"], feeds)[0]
@@ -275,3 +289,111 @@ def test_a_layer_that_has_no_onnx_form_is_named(table_bundle: Bundle, tmp_path: 
 def test_the_example_for_tables_is_ten_lines() -> None:
     body = CONSUMER.read_text().split('with a header line."""\n')[1].split("\n\n\n")[0]
     assert len(body.splitlines()) == 10
+
+
+def feeds_of(frame: pd.DataFrame) -> dict[str, NDArray[Any]]:
+    """The inputs of a model of `tests.bundle.ensembles.table`."""
+    return {
+        "numbers": frame[["steps", "tail", "gaps", "seconds", "same"]].to_numpy(np.float64),
+        "texts": frame[["site"]].to_numpy(object),
+    }
+
+
+@pytest.mark.parametrize("only", ["logistic", "logistic-normal", *TREES, "mlp", None])
+def test_every_learner_and_all_of_them_together_score_as_they_do_with_us(tmp_path: Path, only: str | None) -> None:
+    bundle = table_ensemble(tmp_path / "bundle", only)
+    made = export_onnx(bundle, tmp_path / "m.onnx")
+    frame, _ = table(2000, seed=1)
+    frame.loc[:9, "tail"] *= 1e3  # beyond the training values
+    found = onnxruntime.InferenceSession(made.out).run(["score"], feeds_of(frame))[0]
+    ours = bundle.score(TablePreprocessor.from_dict(bundle.card.preprocessing).transform(frame))
+    np.testing.assert_allclose(found, ours, rtol=0, atol=2e-5 if only in (None, "mlp") else 1e-6)
+    assert np.ptp(ours) > 0.5
+
+
+def test_rows_with_a_problem_have_no_score_and_raise_an_alarm_as_in_predict(tmp_path: Path) -> None:
+    bundle = table_ensemble(tmp_path / "bundle")
+    frame, _ = table(40, seed=2)
+    faults: list[tuple[str, float]] = [
+        ("steps", np.nan),  # never missing in training
+        ("steps", np.inf),
+        ("tail", -np.inf),
+        ("gaps", 1e6),  # far beyond the range of training
+        ("tail", 1e39),  # beyond float32
+        ("same", 1e39),
+    ]
+    for row, (column, value) in enumerate(faults):
+        frame.loc[row, column] = value
+    frame.loc[6, "gaps"] = np.nan  # was missing in training too
+    frame.loc[7, "same"] = -1e30  # a constant column has no range
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    ours = predicted(bundle, tmp_path / "rows.csv", tmp_path)
+    session = onnxruntime.InferenceSession(export_onnx(bundle, tmp_path / "m.onnx").out)
+    scores, alarms = session.run(None, feeds_of(frame))
+    assert np.flatnonzero(np.isnan(scores)).tolist() == list(range(len(faults)))
+    assert ours["score"].isna().tolist() == np.isnan(scores).tolist()
+    assert alarms[: len(faults)].all()
+    np.testing.assert_allclose(scores, ours["score"], rtol=0, atol=1e-4)
+
+
+def test_thresholds_of_trees_separate_neighbouring_float32_numbers_as_lightgbm_does(tmp_path: Path) -> None:
+    """A threshold is float64: between two float32 numbers, or exactly one of them."""
+    here = np.float32(0.1)
+    below, above = np.nextafter(here, np.float32(-1)), np.nextafter(here, np.float32(1))
+    for threshold in (float(here), (float(here) + float(above)) / 2, (float(here) + float(below)) / 2):
+        stump = Tree(
+            np.zeros(1, np.int64), np.array([threshold]), np.array([-1]), np.array([-2]), np.array([1.0, 2.0])
+        )
+        graph = Graph()
+        scores = add_trees(graph, graph.input("rows", np.float32, (1,)), [Trees(1, False, (stump,))])
+        column = graph.add("Squeeze", scores, graph.array(np.array([1])))
+        model = graph.model({"score": (column, np.float64)}, name="stump", doc="", metadata={})
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        rows = np.array([[below], [here], [above]], np.float32)
+        expected = np.where(rows[:, 0].astype(np.float64) <= threshold, 1.0, 2.0)
+        assert session.run(None, {"rows": rows})[0].tolist() == expected.tolist()
+
+
+def test_lines_between_knots_are_those_of_numpy(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    knots = [np.sort(rng.normal(size=size)) for size in (1, 2, 3, 100)]
+    levels = [np.sort(rng.normal(size=len(own))) for own in knots]
+    values = np.stack([np.append(rng.normal(size=200) * 2, rng.choice(own, 50)) for own in knots], axis=1)
+    graph = Graph()
+    lines = add_lines(graph, graph.input("values", np.float64, (4,)), knots, levels)
+    total = graph.add("MatMul", lines, graph.array(np.array([1.0, 10.0, 100.0, 1000.0])))
+    model = graph.model({"score": (total, np.float64)}, name="lines", doc="", metadata={})
+    found = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"values": values})[0]
+    ours = [np.interp(values[:, k], knots[k], levels[k]) * 10**k for k in range(4)]
+    np.testing.assert_allclose(found, np.sum(ours, axis=0), rtol=0, atol=1e-11)
+
+
+def test_an_ensemble_of_networks_on_images_scores_as_it_does_with_us(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (40, 16, 12, 3), dtype=np.uint8)
+    bundle = image_ensemble(tmp_path / "bundle", 16, 12, images)
+    session = onnxruntime.InferenceSession(export_onnx(bundle, tmp_path / "m.onnx").out)
+    found = session.run(["score"], {"images": images})[0]
+    np.testing.assert_allclose(found, bundle.score(images), rtol=0, atol=1e-4)
+
+
+def test_the_file_of_an_ensemble_names_its_learners_and_their_shares(tmp_path: Path) -> None:
+    bundle = table_ensemble(tmp_path / "bundle")
+    model = onnx.load(export_onnx(bundle, tmp_path / "m.onnx").out)
+    onnx.checker.check_model(model, full_check=True)
+    known = {entry.key: json.loads(entry.value) for entry in model.metadata_props}
+    shares = {one["name"]: one["weight"] for one in known["learners"]}
+    assert shares["mlp"] == pytest.approx(2 / 6)
+    assert shares["logistic"] == pytest.approx(0.5 / 6)
+    assert sum(shares.values()) == pytest.approx(1)
+    assert {one["members"] for one in known["learners"]} == {2}
+
+
+def test_rules_for_columns_are_left_to_the_caller_who_is_told_what_they_make(tmp_path: Path) -> None:
+    bundle = table_ensemble(tmp_path / "plain")
+    said = bundle.card.preprocessing | {"columns": {"readings": []}}
+    planned = table_ensemble(tmp_path / "planned", preprocessing=said)
+    words = export_onnx(bundle, tmp_path / "plain.onnx").inputs["words"]
+    made = export_onnx(planned, tmp_path / "planned.onnx").inputs
+    assert made["numbers"] == ["steps", "tail", "gaps", "seconds", "same"]
+    assert made["words"].startswith(words)
+    assert "'columns'" in made["words"]

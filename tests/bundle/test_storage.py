@@ -63,6 +63,7 @@ def test_a_loaded_network_gives_the_very_scores_of_the_saved_one(tmp_path: Path)
     preprocessing = {"kind": "image", "height": 16, "width": 16}
     save_bundle(tmp_path / "b", network, **contents(model=shape, preprocessing=preprocessing))
     loaded = load_bundle(tmp_path / "b")
+    assert isinstance(loaded.model, torch.nn.Module)
     assert torch.equal(loaded.model(images), network.eval()(images))
     assert loaded.card.threshold.value == 0.5
     assert sorted(path.name for path in (tmp_path / "b").iterdir()) == ["bundle.json", "model.safetensors"]
@@ -113,7 +114,7 @@ def edit(key: str, value: Any, resign: bool = False) -> Callable[[Path], None]:
         (lambda path: (path / "bundle.json").unlink(), "not a bundle"),
         (lambda path: (path / "bundle.json").write_text("[]"), "does not describe"),
         (edit("classes", ["sick", "healthy"]), "was changed after it was written"),
-        (edit("version", 2), "format version 2"),
+        (edit("version", 3), "format version 3"),
         (edit("surprise", 1, resign=True), "surprise"),
         (edit("preprocessing", {"kind": "pickle"}, resign=True), "'table' or 'image'"),
         (edit("preprocessing", {"kind": "image", "height": 16, "width": 10**9}, resign=True), "4096"),
@@ -166,11 +167,11 @@ def resealed(folder: Path, place: str, value: Any) -> None:
         ("preprocessing.numeric", REMOVED, "numeric: Field required"),
         ("preprocessing.numeric", [], "makes 2 features, the network takes 3"),
         ("preprocessing.numeric", [AGE, AGE], "'age' is there twice"),
-        ("preprocessing.numeric", [AGE | {"name": 3}], "numeric.0.name: .*valid string"),
-        ("preprocessing.numeric", [AGE | {"scale": 0}], "numeric.0.scale: .*greater than 0"),
-        ("preprocessing.numeric", [AGE | {"mean": float("nan")}], "numeric.0.mean: .*finite"),
+        ("preprocessing.numeric", [AGE | {"name": 3}], "numeric.0.moments.name: .*valid string"),
+        ("preprocessing.numeric", [AGE | {"scale": 0}], "numeric.0.moments.scale: .*greater than 0"),
+        ("preprocessing.numeric", [AGE | {"mean": float("nan")}], "numeric.0.moments.mean: .*finite"),
         ("preprocessing.numeric", [AGE | {"mean": 10**400}], "a whole number in it has 1,329 bits"),
-        ("preprocessing.numeric", [AGE | {"mean": "1"}], "numeric.0.mean: .*valid number"),
+        ("preprocessing.numeric", [AGE | {"mean": "1"}], "numeric.0.moments.mean: .*valid number"),
         ("preprocessing.categorical", [SITE | {"values": ["arm", "arm"]}], "the values of 'site' must differ"),
         ("preprocessing.categorical", [SITE | {"values": [1]}], "values.0: .*valid string"),
         ("preprocessing", {"kind": "image", "height": 16, "width": 16}, "'mlp' does not take .* 'image'"),

@@ -10,10 +10,12 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
     FiniteFloat,
     NonNegativeInt,
     PositiveInt,
+    Tag,
     TypeAdapter,
     ValidationError,
     model_validator,
@@ -36,6 +38,18 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 Side = Annotated[int, Field(ge=SMALLEST, le=MOST_PIXELS)]
 
 
+def _kind_of_column(column: Any) -> str:
+    """Version 0.1 standardised by mean and scale; then came quantiles."""
+    is_quantile = "knots" in column if isinstance(column, dict) else isinstance(column, QuantileColumn)
+    return "quantiles" if is_quantile else "moments"
+
+
+Numeric = Annotated[
+    Annotated[NumericColumn, Tag("moments")] | Annotated[QuantileColumn, Tag("quantiles")],
+    Discriminator(_kind_of_column),
+]
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -54,7 +68,7 @@ class TableInputs(_Strict):
     """Rows of a table: the columns that are features, and those that are not."""
 
     kind: Literal["table"]
-    numeric: list[NumericColumn | QuantileColumn]
+    numeric: list[Numeric]
     categorical: list[CategoricalColumn]
     unused: list[str]
     target: str

@@ -23,6 +23,7 @@ View = Literal["normal", "standardised", "images"]
 
 AT_ONCE = 2**22  # numbers of a view that are scored at once
 KNOTS = 96
+NOISE = 1e-6  # of the largest score: so close, two scores may differ by rounding only
 
 
 class Views(Protocol):
@@ -68,8 +69,12 @@ class Linear:
     bias: float
 
     def score(self, rows: NDArray[Any]) -> Floats:
-        """Raw scores (N,)."""
-        return np.asarray(rows @ self.weights.astype(np.float32), dtype=np.float64) + self.bias
+        """Raw scores (N,), in float64: equal rows have equal scores wherever they stand."""
+        found = np.empty(len(rows))
+        step = max(AT_ONCE // max(rows.shape[1], 1), 1)
+        for start in range(0, len(rows), step):
+            found[start : start + step] = rows[start : start + step].astype(np.float64) @ self.weights
+        return found + self.bias
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +101,8 @@ class NegativeRanks:
         level(x) = level(x_n) + log(1 + slope · (x − x_n))
 
     and likewise below the first. slope: that of the level over the highest tenth of the negatives, or
-    below, over the lower half.
+    below, over the lower half. Scores within rounding of each other count as equal: trees give negatives
+    scores that differ by 1e-13, and the order of these means nothing.
 
     Args:
         knots: scores, rising.
@@ -123,8 +129,10 @@ class NegativeRanks:
         n = len(ordered)
         above = np.concatenate([np.linspace(1, 0.1, KNOTS // 4), np.geomspace(0.1, 1 / n, 3 * KNOTS // 4)])
         places = np.clip(np.round(n * (1 - above)).astype(np.int64), 0, n - 1)
-        knots = np.unique(ordered[np.append(places, n - 1)])
-        higher, reached = n - np.searchsorted(ordered, knots, "right"), n - np.searchsorted(ordered, knots, "left")
+        noise = NOISE * float(np.abs(ordered[[0, -1]]).max())
+        knots = _apart(np.unique(ordered[np.append(places, n - 1)]), noise)
+        higher = n - np.searchsorted(ordered, knots + noise, "right")
+        reached = n - np.searchsorted(ordered, knots - noise, "left")
         levels = -np.log(((higher + reached) / 2 + 0.5) / (n + 1))
         tail, middle = np.searchsorted(levels, np.log(10)), np.searchsorted(levels, np.log(2))
         upper = _slope(knots[min(tail, len(knots) - 2) :], levels[min(tail, len(knots) - 2) :])
@@ -137,6 +145,15 @@ class NegativeRanks:
         levels += np.log1p(self.slopes[1] * np.maximum(scores - self.knots[-1], 0))
         levels -= np.log1p(self.slopes[0] * np.maximum(self.knots[0] - scores, 0))
         return levels
+
+
+def _apart(values: Floats, gap: float) -> Floats:
+    """Rising values without those that are within the gap above one that is kept."""
+    kept = [values[0]]
+    for value in values[1:]:
+        if value - kept[-1] > gap:
+            kept.append(value)
+    return np.asarray(kept)
 
 
 def _slope(knots: Floats, levels: Floats) -> float:
@@ -169,8 +186,7 @@ class FittedLearner:
         levels = [
             scale(member.score(views[self.view])) for member, scale in zip(self.members, self.scales, strict=True)
         ]
-        mean: Floats = np.mean(levels, axis=0)
-        return mean
+        return np.asarray(np.mean(levels, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,8 +199,7 @@ class Ensemble:
         """One score per sample, higher = more critical; about −log of the share of negatives that score higher."""
         total = sum(learner.weight for learner in self.learners)
         parts = [learner.weight / total * learner.score(views) for learner in self.learners]
-        average: Floats = np.sum(parts, axis=0)
-        return average.astype(np.float32)
+        return np.asarray(np.sum(parts, axis=0), dtype=np.float32)
 
     def named(self) -> Mapping[str, FittedLearner]:
         """The learners by their names."""

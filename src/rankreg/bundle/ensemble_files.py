@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from textwrap import shorten
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from rankreg.models import ModelShape, build_model
 
 MOST_KNOTS = 1000
 LARGEST_TREES = 500_000_000  # bytes of one file
-KINDS: dict[type, Any] = {Linear: "linear", Trees: "trees", Network: "network"}
+KINDS: dict[type, Literal["linear", "trees", "network"]] = {Linear: "linear", Trees: "trees", Network: "network"}
 SCALE = ("scale.knots", "scale.levels", "scale.slopes")
 
 

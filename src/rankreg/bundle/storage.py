@@ -95,7 +95,8 @@ def save_ensemble(folder: Path, ensemble: Ensemble, learners: Sequence[LearnerCa
 def _save(folder: Path, arrays: Mapping[str, Tensor], texts: Mapping[str, str], card: Mapping[str, Any]) -> Bundle:
     packed = save(dict(arrays))
     trees = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
-    made = BundleCard(**card, trees=trees, weights=Weights(sha256=hashlib.sha256(packed).hexdigest()))
+    sealed = {"trees": trees, "weights": Weights(sha256=hashlib.sha256(packed).hexdigest())}
+    made = BundleCard(**{**card, **sealed})
     content = json_value(made.model_dump(mode="json"))
     content["sha256"] = digest(content)
     folder = folder.resolve()  # a link to a folder stays a link

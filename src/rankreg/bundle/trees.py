@@ -125,10 +125,10 @@ class Trees:
 
         return lightgbm.Booster(model_str=self.text())
 
-    def score(self, rows: NDArray[np.float32], threads: int = 0) -> Floats:
+    def score(self, rows: NDArray[Any], threads: int = 0) -> Floats:
         """Raw scores (N,); threads: 0 takes as many as there are cores."""
         found: Floats = self.booster.predict(rows, raw_score=True, num_threads=threads)
-        return found
+        return found / len(self.trees) if self.averaged else found  # LightGBM adds raw scores of forests up
 
 
 def _parse_tree(block: str) -> Tree:

@@ -6,10 +6,12 @@ from typing import Annotated, Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from torch import nn
 
 from rankreg.bundle import Threshold, load_bundle
 from rankreg.bundle.card import ImageInputs, TableInputs, first_fault, read_inputs, versions_of
 from rankreg.bundle.storage import save_bundle
+from rankreg.datasets.preprocessing import NumericColumn
 from rankreg.estimators.network_fit import Fit, Images, Rows, is_folds, plain, settings_of
 from rankreg.operating import ChosenThreshold, OperatingPoint
 from rankreg.operating.units import Per
@@ -99,7 +101,7 @@ def load_classifier(kind: type[Classifier], folder: Path) -> Classifier:
     """Read it back: the network, the threshold with its certificate, and settings that would train it again."""
     bundle = load_bundle(folder)
     card, training = bundle.card, dict(bundle.card.training)
-    if "estimator" not in training:
+    if "estimator" not in training or not isinstance(bundle.model, nn.Module):
         raise ValueError(f"{folder} is a bundle of `rankreg fit`, not of RankRegClassifier: use `rankreg predict`")
     try:
         record = ClassifierRecord.model_validate(training.pop("estimator"))
@@ -170,12 +172,13 @@ def _inputs(model: Any, said: ImageInputs | TableInputs, named: bool) -> Rows | 
     """What the network sees; the classifier learns the names of its features."""
     if isinstance(said, ImageInputs):
         return Images(said.height, said.width)
-    if said.categorical or any(column.may_miss for column in said.numeric):
+    known = [column for column in said.numeric if isinstance(column, NumericColumn) and not column.may_miss]
+    if said.categorical or len(known) < len(said.numeric):
         raise ValueError(
             "the bundle's table has columns that RankRegClassifier does not know: use `rankreg predict`"
         )
-    model.n_features_in_ = len(said.numeric)
+    model.n_features_in_ = len(known)
     if named:
-        model.feature_names_in_ = np.asarray([column.name for column in said.numeric], dtype=object)
-    values = np.asarray([[column.median, column.mean, column.scale] for column in said.numeric])
+        model.feature_names_in_ = np.asarray([column.name for column in known], dtype=object)
+    values = np.asarray([[column.median, column.mean, column.scale] for column in known])
     return Rows(*values.T)
