@@ -1,4 +1,4 @@
-"""How often does the recall of a fitted threshold fall short? `python -m benchmarks.coverage_study run` simulates it.
+"""How often does the recall of a fitted threshold fall short? `python -m benchmarks.coverage_study run` tells.
 
 Every draw is a whole fit: columns by their quantiles, folds, cross-fitted learners on one scale, their average, the
 threshold. The true recall is measured on fresh positives. The certified threshold is chosen in the same draws, with

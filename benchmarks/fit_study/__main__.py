@@ -1,6 +1,6 @@
-"""`python -m benchmarks.fit_study run` measures what has no record yet; `table` prints means and paired differences.
+"""`python -m benchmarks.fit_study run GROUP` measures what has no record yet; `table` prints means and differences.
 
-Every table is halved five times; each half is trained on once and tested once. Units (copies, patients) stay together.
+Every table is halved five times; each half is trained on once and tested once. Copies and patients stay together.
 """
 
 import argparse

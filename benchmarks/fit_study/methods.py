@@ -1,4 +1,4 @@
-"""The methods: five lines of one's own, the fit of version 0.1, and cross-fitted learners with ways to combine them."""
+"""The methods: five lines of one's own, the fit of version 0.1, cross-fitted learners and ways to combine them."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping

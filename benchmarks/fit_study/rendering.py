@@ -22,13 +22,13 @@ def _means(by_table: pd.DataFrame, means: pd.DataFrame) -> str:
     """Every method's mean over tables, and `average` less the method with a Student interval over tables."""
     count = by_table.index.get_level_values("table").nunique()
     lines = [
-        f"| method, mean of {count} tables | {' | '.join(MEASURES.values())} | average − method, FPR@95 | tables won |",
+        f"| mean of {count} tables | {' | '.join(MEASURES.values())} | average − method, FPR@95 | tables won |",
         f"|---|{'---|' * (len(MEASURES) + 2)}",
     ]
     ours = by_table.loc[OURS]
     for method, row in means.iterrows():
         values = " | ".join(f"{row[measure]:.1f}" for measure in MEASURES)
-        gap = (ours["fpr95"] - by_table.loc[method]["fpr95"]).to_numpy()
+        gap = (ours["fpr95"] - by_table.loc[str(method)]["fpr95"]).to_numpy()
         won = f"{np.count_nonzero(gap < 0)} of {len(gap)}" if method != OURS else ""
         lines.append(f"| {method} | {values} | {interval(gap) if method != OURS else ''} | {won} |")
     return "\n".join(lines)

@@ -105,11 +105,11 @@ def fit(
         learners = tuple(learner or ([NETWORK] if own else []))
         if own and NETWORK not in learners:
             raise ValueError(
-                "--loss, --method, --model, --epochs and --config are about the learner network: add --learner network"
+                "--loss, --method, --model, --epochs and --config are for networks: add --learner network"
             )
         found = read_source(replace(source, seed=chosen.seed), home / "decoded")
         if _is_first():
-            _show_columns(found, describe)
+            _show_columns(found)
         if describe:
             return
         if kind == "table":
@@ -144,12 +144,13 @@ def fit(
         show_commands("Next", next_steps(fitted))
 
 
-def _show_columns(found: "OwnData", whole: bool) -> None:
-    """How the columns are read: all of it if asked, otherwise what a user should know before training."""
+def _show_columns(found: "OwnData") -> None:
+    """How a table was read: before training, so that a wrong reading costs no time."""
     if found.table is not None:
-        from rankreg.datasets.columns import describe as described
+        from rankreg.datasets.description import describe
 
-        show_lines(described(found.table))
+        for line in describe(found.table):
+            say(line)
         say("")
 
 

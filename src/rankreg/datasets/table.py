@@ -263,6 +263,7 @@ def read_own_table(path: Path | str, options: TableOptions | None = None, **colu
             "header": chosen.header,
             **chosen.labels.described(),
             **({"columns": plan.to_dict()} if plan.transforms else {}),
+            **{name: value for name, value in chosen.dialect_options().items() if value is not None},
         },
     )
 
