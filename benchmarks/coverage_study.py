@@ -22,7 +22,7 @@ from scipy.stats import binomtest
 
 from rankreg.bundle.ensemble import TableViews
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.fit.crossfit import CrossFitted, cross_fit_all, folds_for
+from rankreg.fit.crossfit import CrossFitted, averaged, cross_fit, folds_for
 from rankreg.fit.learners import FOREST, LEARNERS, Learner, trees
 from rankreg.operating import choose_threshold, cross_fitted_threshold
 
@@ -125,8 +125,11 @@ def fitted(
     def prepared(some: Rows) -> TableViews:
         return TableViews(preparation.transform(pd.DataFrame(some).rename(columns=str)), preparation)
 
-    folds = folds_for(labels, units, seed=seed)
-    return cross_fit_all(setting.learners or FAST, prepared(rows), labels, folds), prepared
+    folds, views = folds_for(labels, units, seed=seed), prepared(rows)
+    found = {
+        name: cross_fit(learner, name, views, labels, folds) for name, learner in (setting.learners or FAST).items()
+    }
+    return averaged(found, labels, folds, tpr=setting.tpr, most=2), prepared
 
 
 def judged(

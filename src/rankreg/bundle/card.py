@@ -227,19 +227,19 @@ class LearnerCard(_Part):
         kind: "linear", "trees" or "network".
         view: the form of the samples that the members take.
         members: how many there are.
-        weight: in the average; only ratios count.
+        weights: of each member in the average; only ratios count.
         model: the shape of the networks; None for other kinds.
         settings: how it was trained.
 
-    >>> LearnerCard(name="logistic", kind="linear", view="normal", members=5, weight=1.0).members
-    5
+    >>> LearnerCard(name="logistic", kind="linear", view="normal", members=2, weights=(1.0, 1.0)).kind
+    'linear'
     """
 
     name: Annotated[str, Field(pattern="^[a-z0-9-]{1,40}$")]
     kind: Literal["linear", "trees", "network"]
     view: Literal["normal", "standardised", "images"]
     members: Annotated[int, Field(ge=1, le=MOST_MEMBERS)]
-    weight: Annotated[float, Field(gt=0, lt=1e6)]
+    weights: tuple[Annotated[float, Field(gt=0, lt=1e6)], ...]
     model: ModelShape | None = None
     settings: dict[str, Any] = {}
 
@@ -247,6 +247,8 @@ class LearnerCard(_Part):
     def _fits_together(self) -> "LearnerCard":
         if (self.kind == "network") != (self.model is not None):
             raise ValueError(f"{self.name}: networks have a model, other learners have none")
+        if len(self.weights) != self.members:
+            raise ValueError(f"{self.name}: {self.members} members have {len(self.weights)} weights")
         if self.view == "images" and self.kind != "network":
             raise ValueError(f"{self.name}: only networks take images")
         if len(json.dumps(self.settings)) > MOST_SETTINGS:

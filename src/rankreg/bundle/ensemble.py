@@ -1,9 +1,9 @@
 """An ensemble at work: members of several learners, put on one scale and averaged.
 
-    score(x) = Σ_l w_l · 1/K Σ_k scale_lk(member_lk(x))
+    score(x) = Σ_m w_m · scale_m(member_m(x)) / Σ_m w_m
 
-Every learner l has K members, one per fold. A member has not seen its own fold. The negatives of that
-fold give the member its scale: −log of the share of them that score higher.
+A learner has a member for every fold, which has not seen the samples of that fold. The negatives of
+that fold give the member its scale: −log of the share of them that score higher.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -170,36 +170,37 @@ class FittedLearner:
     Args:
         name: e.g. "boosting".
         view: what the members take.
-        members: one per fold.
+        members: those that are used.
         scales: one per member.
-        weight: of this learner in the average.
+        weights: one per member, relative to all members of all learners.
     """
 
     name: str
     view: View
     members: Sequence[Member]
     scales: Sequence[NegativeRanks]
-    weight: float = 1.0
+    weights: Sequence[float]
 
     def score(self, views: Views) -> Floats:
-        """The mean of the members' levels, (N,)."""
-        levels = [
-            scale(member.score(views[self.view])) for member, scale in zip(self.members, self.scales, strict=True)
-        ]
-        return np.asarray(np.mean(levels, axis=0))
+        """The weighted sum of the members' levels, (N,)."""
+        rows = views[self.view]
+        total = np.zeros(len(rows))
+        for member, scale, weight in zip(self.members, self.scales, self.weights, strict=True):
+            total += weight * scale(member.score(rows))
+        return total
 
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """The weighted average of learners; weights are relative."""
+    """The weighted average of all members of all learners."""
 
     learners: Sequence[FittedLearner]
 
     def score(self, views: Views) -> NDArray[np.float32]:
         """One score per sample, higher = more critical; about −log of the share of negatives that score higher."""
-        total = sum(learner.weight for learner in self.learners)
-        parts = [learner.weight / total * learner.score(views) for learner in self.learners]
-        return np.asarray(np.sum(parts, axis=0), dtype=np.float32)
+        total = sum(sum(learner.weights) for learner in self.learners)
+        parts = [learner.score(views) for learner in self.learners]
+        return np.asarray(np.sum(parts, axis=0) / total, dtype=np.float32)
 
     def named(self) -> Mapping[str, FittedLearner]:
         """The learners by their names."""

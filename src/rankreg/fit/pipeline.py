@@ -17,7 +17,7 @@ from rankreg.bundle.evaluation import evaluate_scores, write_scores
 from rankreg.bundle.storage import INNER, save_ensemble
 from rankreg.datasets.partitions import own_parts
 from rankreg.distributed import join
-from rankreg.fit.crossfit import CrossFitted, OutOfFold, chosen_learners, cross_fit, folds_for
+from rankreg.fit.crossfit import CrossFitted, OutOfFold, averaged, chosen_learners, cross_fit, folds_for
 from rankreg.fit.learners import LEARNERS, RANKED, Learner, shape_of
 from rankreg.fit.network import network_learner, network_shape, settings
 from rankreg.fit.progress import FinishedLearners
@@ -133,8 +133,8 @@ def fit(
         per: "row" speaks of new positives. "unit" speaks of new units with positives, each of which raises an
             alarm on at least one of them. Units are the copies and groups of the data.
         learners: names, see `rankreg.fit.LEARNERS`; "network" is the network that `config` describes. Default:
-            all of `LEARNERS` for a table, the network for images.
-        folds: how many; by default 5, or 10 with few positives.
+            all of `LEARNERS` for a table, the network for images. The best three of them are averaged.
+        folds: how many; by default 5, dealt twice with fewer than 200 positives.
         threshold: "certified" holds a part of the data out and proves the recall. "cross-fitted" uses the
             out-of-fold scores of all positives. "auto" certifies where a fifth of the positives suffices.
         calibration: the share that is held out to certify, default 0.2.
@@ -165,7 +165,7 @@ def fit(
     names = tuple(learners) or AVERAGE[data.kind]
     config = config or settings(data.kind, tpr, size=_side(data))
     prepared = data.prepared(parts["train"])
-    crossed = _cross_fitted(data, prepared, parts["train"], names, folds, seed, config, home, progress)
+    crossed = _cross_fitted(data, prepared, parts["train"], names, folds, tpr, seed, config, home, progress)
     if crossed is None:
         return None
     ensemble = crossed.ensemble
@@ -284,6 +284,7 @@ def _cross_fitted(
     rows: Rows,
     names: Sequence[str],
     folds: int | None,
+    tpr: float,
     seed: int,
     config: TrainConfig,
     home: Path,
@@ -316,7 +317,7 @@ def _cross_fitted(
             bar.advance(task)
     if world.rank != 0:
         return None
-    return CrossFitted({name: found[name] for name in chosen}, dict.fromkeys(chosen, 1.0), dealt)
+    return averaged({name: found[name] for name in chosen}, labels, dealt, tpr=tpr)
 
 
 def _judged(
@@ -380,9 +381,8 @@ def _race(
     def rate(values: NDArray[np.floating[Any]]) -> Interval:
         return fpr_at_tpr_interval(labels, values, tpr=tpr, confidence=confidence, units=units)
 
-    total = sum(crossed.weights.values())
     found = [
-        RacedLearner(name, rate(one.levels), crossed.weights[name] / total, one.seconds)
+        RacedLearner(name, rate(one.mean_levels), float(crossed.weights[name].mean()), one.seconds)
         for name, one in crossed.learners.items()
     ]
     found.sort(key=lambda one: one.fpr.estimate)
