@@ -88,7 +88,7 @@ class Learner:
         return self.train(np.asarray(views[self.view]), labels, folds)
 
 
-def _logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
+def logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
     """Logistic regression with an L2 penalty; strength: scikit-learn's C."""
     from sklearn.linear_model import LogisticRegression
 
@@ -111,7 +111,7 @@ def _logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
 
 def _ranked_logistic(view: View, *, strength: float, weight: float, reach: float, steps: int = 300) -> Learner:
     """The same start, then full-batch steps on log-loss plus the ranking term over the whole training set."""
-    start = _logistic(view, strength=strength)
+    start = logistic(view, strength=strength)
 
     def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
         members: list[Member] = []
@@ -293,8 +293,8 @@ PERCEPTRON = PerceptronTraining(hidden=(32,), dropout=0.2, steps=200, rate=1e-2,
 
 # The settings were chosen on development tables (docs/decisions/0045).
 LEARNERS: dict[str, Learner] = {
-    "logistic": _logistic("standardised", strength=1.0),
-    "logistic-normal": _logistic("normal", strength=0.1),
+    "logistic": logistic("standardised", strength=1.0),
+    "logistic-normal": logistic("normal", strength=0.1),
     "boosting": trees(150, **BOOSTING),
     "forest": trees(100, **FOREST, feature_fraction_bynode=0.3),
     "extra-trees": trees(100, **FOREST, feature_fraction_bynode=0.6, extra_trees=True),
