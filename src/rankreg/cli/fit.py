@@ -88,8 +88,8 @@ def fit(
 
     from rankreg.fit import Source, read_source, settings
     from rankreg.fit import fit as run_fit
-    from rankreg.fit.pipeline import NETWORK, check_request
-    from rankreg.fit.summary import next_steps, race_table, summary_lines
+    from rankreg.fit.pipeline import NETWORK, check_request, race_table
+    from rankreg.fit.summary import next_steps, summary_lines
     from rankreg.train import Interrupted
 
     with _one_voice():
@@ -140,7 +140,7 @@ def fit(
         lines = summary_lines(fitted)
         show_lines(lines)
         say("")
-        show_table(race_table(fitted))
+        show_table(race_table(fitted.race, fitted.threshold.tpr))
         show_commands("Next", next_steps(fitted))
 
 

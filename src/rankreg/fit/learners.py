@@ -90,9 +90,10 @@ class Learner:
 
 def logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
     """Logistic regression with an L2 penalty; strength: scikit-learn's C."""
-    from sklearn.linear_model import LogisticRegression
 
     def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
+        from sklearn.linear_model import LogisticRegression
+
         members: list[Member] = []
         for one in range(folds.members):
             kept = folds.thinned(one, labels)

@@ -13,7 +13,7 @@ from rankreg.bundle import Bundle, Evaluation, Threshold
 from rankreg.bundle.card import versions_of
 from rankreg.bundle.ensemble import Ensemble
 from rankreg.bundle.ensemble_files import learner_card
-from rankreg.bundle.evaluation import evaluate_scores, write_scores
+from rankreg.bundle.evaluation import bounded, evaluate_scores, write_scores
 from rankreg.bundle.storage import INNER, save_ensemble
 from rankreg.datasets.partitions import own_parts
 from rankreg.distributed import join
@@ -22,7 +22,7 @@ from rankreg.fit.learners import LEARNERS, RANKED, Learner, shape_of
 from rankreg.fit.network import network_learner, network_shape, settings
 from rankreg.fit.progress import FinishedLearners
 from rankreg.fit.sources import OwnData, PreparedData, Source, read_source
-from rankreg.notation import json_value
+from rankreg.notation import json_value, percent
 from rankreg.operating import (
     ChosenThreshold,
     Interval,
@@ -444,6 +444,13 @@ def _counted(data: OwnData, rows: Rows) -> dict[str, int]:
     return found if data.units is None else found | {"positive_units": len(np.unique(data.units[positive]))}
 
 
+def race_table(race: Sequence[RacedLearner], tpr: float) -> list[tuple[str, ...]]:
+    """A header, then every learner and the average."""
+    header = ("learner", f"FPR at {percent(tpr)} TPR", "weight", "seconds")
+    rows = [(one.name, bounded(one.fpr), f"{one.weight:.2f}", f"{one.seconds:.1f}") for one in race]
+    return [header, *rows]
+
+
 def write_report(
     path: Path,
     data: OwnData,
@@ -469,6 +476,8 @@ def write_report(
         per=threshold.per,
         title=f"Operating point of {data.name}",
         config=bundle.card.training,
+        basis="held-out" if threshold.certified else "out-of-fold",
+        learners=tuple(race_table(race, threshold.tpr)),
     )
     try:
         return str(write(path, [model], chosen))
