@@ -76,6 +76,9 @@ def features(
 
     Raises:
         ValueError: the images are not uint8 (N, H, W, 3).
+
+    >>> features(load_backbone("efficientnet-lite0"), np.zeros((2, 48, 64, 3), np.uint8), side=32).shape
+    (2, 1776)
     """
     if images.ndim != 4 or images.shape[3] != 3 or images.dtype != np.uint8:
         raise ValueError(f"images must be uint8 (N, H, W, 3), got {images.dtype} of shape {images.shape}")
@@ -109,6 +112,10 @@ def frozen_network(shape: BackboneShape, weights: NDArray[np.floating], bias: fl
 
     Raises:
         ValueError: there are not as many weights as features, or the weights are not finite.
+
+    >>> network = frozen_network(BackboneShape(side=32), np.zeros(1776), 0.5)
+    >>> float(network(torch.zeros(1, 3, 48, 64, dtype=torch.uint8)).item())
+    0.5
     """
     network = build_model(shape.model_copy(update={"classes": 2, "head": "score"}))
     assert isinstance(network, BackboneNetwork)

@@ -192,6 +192,7 @@ def _resize(graph: Graph, side: int, value: str) -> str:
         mode="linear",
         coordinate_transformation_mode="half_pixel",
         antialias=1,
+        exclude_outside=1,  # as torch has it at the edges
         axes=[2, 3],
     )
 
