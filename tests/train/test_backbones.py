@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -14,7 +15,9 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 
 from rankreg.backbones import BACKBONES, features, frozen_network, load_backbone
+from rankreg.bundle import load_bundle
 from rankreg.bundle.onnx_graph import Graph, add_network
+from rankreg.bundle.storage import save_bundle
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.models import (
     LITE_STAGES,
@@ -26,6 +29,8 @@ from rankreg.models import (
     resized,
 )
 from rankreg.train import TrainConfig, score, train
+from tests.bundle.test_storage import contents
+from tests.train.test_resume import Killer, crash
 
 SMALL = BackboneShape(side=32, classes=2, head="score")
 
@@ -171,12 +176,28 @@ def test_fine_tuning_moves_the_last_stages_and_the_head_and_nothing_else(lite0: 
     assert run.history[-1]["validation"]["auc"] > 0.8
 
 
-def test_a_stopped_fine_tuning_goes_on_to_the_same_scores(lite0: EfficientNetLite0, tmp_path: Any) -> None:
+def test_a_fine_tuning_that_crashed_goes_on_to_the_same_scores(
+    lite0: EfficientNetLite0, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     splits = bright_and_dark(32)
     config = TrainConfig(model=BackboneShape(side=32, trainable=1), epochs=2, batch_size=8)
-    whole = train(splits, config, tmp_path / "run", progress=False)
-    again = train(splits, config, tmp_path / "run", progress=False)  # read, not trained
+    whole = train(splits, config, progress=False)
+    with monkeypatch.context() as patch:
+        Killer(patch, 3, crash)
+        with pytest.raises(RuntimeError, match="power cut"):
+            train(splits, config, tmp_path / "run", progress=False)
+    again = train(splits, config, tmp_path / "run", progress=False)
     np.testing.assert_array_equal(whole.scores["validation"].values, again.scores["validation"].values)
+
+
+def test_a_bundle_holds_a_backbone_whole(lite0: EfficientNetLite0, tmp_path: Path) -> None:
+    network = frozen_network(SMALL, np.linspace(-1, 1, lite0.width) / 40, 0.0)
+    pictured = {"kind": "image", "height": 24, "width": 40}
+    save_bundle(tmp_path / "bundle", network, **contents(model=SMALL, preprocessing=pictured))
+    loaded = load_bundle(tmp_path / "bundle")
+    assert loaded.card.model == SMALL
+    images = pictures(3)
+    np.testing.assert_array_equal(score(loaded.model, images), score(network, images))
 
 
 def test_training_starts_from_the_difference_of_the_class_means(lite0: EfficientNetLite0) -> None:
