@@ -8,13 +8,15 @@ fold give the member its scale: −log of the share of them that score higher.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from functools import cached_property
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from rankreg.bundle.trees import Trees
+from rankreg.bundle.tree_tables import TreeTables
+from rankreg.bundle.trees import Trees, score_trees
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.train import score
 
@@ -181,11 +183,22 @@ class FittedLearner:
     scales: Sequence[NegativeRanks]
     weight: float = 1.0
 
+    @cached_property
+    def _tables(self) -> TreeTables | None:
+        """All trees of all members."""
+        return TreeTables.of([member for member in self.members if isinstance(member, Trees)])
+
+    def raw(self, rows: NDArray[Any]) -> Floats:
+        """The members' own scores, (N, members); rows: in the learner's view."""
+        trees = [member for member in self.members if isinstance(member, Trees)]
+        if trees:
+            return score_trees(trees, self._tables, rows)
+        return np.stack([member.score(rows) for member in self.members], axis=1)
+
     def score(self, views: Views) -> Floats:
         """The mean of the members' levels, (N,)."""
-        levels = [
-            scale(member.score(views[self.view])) for member, scale in zip(self.members, self.scales, strict=True)
-        ]
+        raw = self.raw(views[self.view])
+        levels = [scale(raw[:, k]) for k, scale in enumerate(self.scales)]
         return np.asarray(np.mean(levels, axis=0))
 
 
