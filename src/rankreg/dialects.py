@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict
 Separator = Literal[",", ";", "\t", "|"]
 Decimal = Literal[".", ","]
 
-SAMPLE = 1 << 18  # bytes at the start of a file that show its separator and decimal mark
-BLOCK = 1 << 20  # bytes read at once
+BLOCK = 1 << 16  # bytes read at once
+LARGEST_SAMPLE = 1 << 21  # bytes at the start of a file that show its separator and decimal mark
+LINES = 20  # of the sample at least, unless they are very long
 RECORDS = 100  # of the sample that are looked at
 MARKS: tuple[Separator, ...] = get_args(Separator)
 NAMES: dict[str, Separator] = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
@@ -95,8 +96,11 @@ def detect(
         separator, decimal, encoding: what is known already.
         otherwise: the separator of a file that shows none.
     """
-    sample = file.read(SAMPLE)
-    whole = len(sample) < SAMPLE
+    sample = block = file.read(BLOCK)
+    while block and sample.count(b"\n") < LINES and len(sample) < LARGEST_SAMPLE:
+        block = file.read(BLOCK)
+        sample += block
+    whole = len(block) < BLOCK
     coding = _encoding(sample, file) if encoding is None else encoding
     text = codecs.getincrementaldecoder(coding)("replace").decode(sample, final=whole)
     mark = _separator(text, whole, otherwise) if separator is None else separator
@@ -109,7 +113,7 @@ def detect(
 
 def _encoding(sample: bytes, rest: BinaryIO) -> str:
     """By the byte order mark; else UTF-8 if all of it is, else Windows-1252, which every byte of a text may be."""
-    if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in sample[2:SAMPLE]:
+    if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in sample:
         return "utf-16"
     decoder = codecs.getincrementaldecoder("utf-8")()
     block, plain = sample, not sample.startswith(codecs.BOM_UTF8)

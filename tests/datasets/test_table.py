@@ -224,11 +224,13 @@ def test_files_that_are_no_tables_are_clear_errors(tmp_path: Path) -> None:
         ("", "is not a table in CSV"),
         ("a,b\n1,2\n1,2,3,4\n", r"row 2 \(line 3\) has 4 fields instead of 2"),
         ("a,b\n1,2,3\n1,2,3\n", r"row 1 \(line 2\) has 3 fields instead of 2"),
-        ("a;b\n1;2\n", "not separated by commas"),
     ):
         path.write_text(content)
         with pytest.raises(ValueError, match=complaint):
             read_table(path)
+    path.write_text("a;b\n1;2\n")
+    with pytest.raises(ValueError, match="not separated by ','"):
+        read_table(path, separator=",")
     path.write_bytes(b"a,b\n\xff\xfe\x00,2\n")
     with pytest.raises(ValueError, match="is not a table in CSV"):
         read_table(path)

@@ -31,7 +31,7 @@ NOISE = 1e-6  # of the largest score: so close, two scores may differ by roundin
 class Views(Protocol):
     """Samples in every form that members take them in, by name."""
 
-    def __getitem__(self, view: View) -> NDArray[np.generic]: ...
+    def __getitem__(self, view: View) -> NDArray[Any]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Linear:
     weights: Floats
     bias: float
 
-    def score(self, rows: NDArray[np.generic]) -> Floats:
+    def score(self, rows: NDArray[Any]) -> Floats:
         """Raw scores (N,), in float64: equal rows have equal scores wherever they stand."""
         found = np.empty(len(rows))
         step = max(AT_ONCE // max(rows.shape[1], 1), 1)
@@ -85,7 +85,7 @@ class Network:
 
     network: nn.Module
 
-    def score(self, rows: NDArray[np.generic]) -> Floats:
+    def score(self, rows: NDArray[Any]) -> Floats:
         """Raw scores (N,), always computed in float32."""
         return score(self.network, rows, precision="float32").astype(np.float64)
 

@@ -111,21 +111,33 @@ def write_scores(path: Path, scores: Scores) -> None:
 
 def promise_lines(threshold: Threshold) -> Lines:
     """What recall the threshold promises and on which assumption, or that it promises none."""
-    if not threshold.certified:
+    if threshold.kind == "empirical":
         return [("Recall", f"UNCERTIFIED: {_shortage(threshold)}")]
     caught = (
         "of new positives raise an alarm"
         if threshold.per == "row"
         else "of new units with positives raise an alarm on at least one of them"
     )
-    return [
-        (
-            "Recall",
-            f"certified: at least {percent(threshold.tpr)} {caught}, with {percent(threshold.confidence)}"
-            f" confidence ({_calibration(threshold)})",
-        ),
-        ("Assumption", assumption(threshold)),
-    ]
+    sure, target = percent(threshold.confidence), percent(threshold.tpr)
+    if threshold.kind == "certified":
+        verdict = f"certified: at least {target} {caught}, with {sure} confidence ({_calibration(threshold)})"
+    elif threshold.kind == "cross-fitted":
+        verdict = (
+            f"cross-fitted: at least {target} {caught}, with {sure} confidence in simulations; proven is"
+            f" {percent(max(0.0, 2 * threshold.tpr - 1))} on average ({_calibration(threshold)})"
+        )
+    else:
+        on_average = share(threshold.expected_recall or 0.0, up=False)
+        verdict = (
+            f"expected: {on_average} {caught} on average, without a confidence:"
+            f" {_calibration(threshold)} are too few, {_needed(threshold)} allow {sure}"
+        )
+    return [("Recall", verdict), ("Assumption", assumption(threshold))]
+
+
+def _needed(threshold: Threshold) -> str:
+    needed = threshold.units_needed or threshold.positives_needed
+    return f"{needed:,}{' units like these' if threshold.units_needed else ''}" if needed else "more"
 
 
 def _shortage(threshold: Threshold) -> str:
@@ -141,7 +153,8 @@ def _shortage(threshold: Threshold) -> str:
 
 
 def _calibration(threshold: Threshold) -> str:
-    positives = f"{threshold.calibration_positives:,} calibration positives"
+    kind = "out-of-fold" if threshold.kind in ("cross-fitted", "expected") else "calibration"
+    positives = f"{threshold.calibration_positives:,} {kind} positives"
     return positives if threshold.units is None else f"{positives} in {threshold.units:,} independent units"
 
 

@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 from rankreg.bundle.card import BundleCard
 from rankreg.bundle.evaluation import Evaluation, evaluate_scores
 from rankreg.bundle.storage import Bundle
+from rankreg.datasets.columns import ColumnPlan
 from rankreg.datasets.images import SUFFIXES, class_folders, folder_labels, read_image, walk_images
 from rankreg.datasets.preprocessing import TablePreprocessor
+from rankreg.dialects import Decimal
 from rankreg.labels import LabelRule, listing, read_labels
 from rankreg.metrics import raises_alarm
 from rankreg.safe_files import whole_file
 from rankreg.scores import Scores
-from rankreg.table_files import check_columns, table_chunks
+from rankreg.table_files import TableRows, check_columns, table_chunks
 from rankreg.terminal import progress_bar
 
 IMAGES = 128  # decoded at once
@@ -244,17 +246,26 @@ def read_chunks(data: Path | str, card: BundleCard, *, labels: LabelRule | None 
 def _rows(path: Path, preprocessing: Mapping[str, Any], rule: LabelRule | None) -> Iterator[Chunk]:
     preparation = TablePreprocessor.from_dict(preprocessing)
     target, names = preprocessing["target"], preprocessing["id_column"]
-    needed = [*preparation.columns, *([target] if rule is not None else [])]
-    text = [*preparation.text_columns, *([names] if names is not None else [])]
+    said = preprocessing.get("columns")
+    plan = None if said is None else ColumnPlan.from_dict(said)  # dates, "1,234" and the like
+    columns, texts = (
+        (preparation if plan is None else plan).columns,
+        (preparation if plan is None else plan).text_columns,
+    )
+    needed = [*columns, *([target] if rule is not None else [])]
+    text = [*texts, *([names] if names is not None else [])]
+    dialect = {name: preprocessing.get(name) for name in ("separator", "decimal", "encoding")}
     count, positives, others = 0, 0, dict[str, None]()
     read = [*needed, *text]
-    for chunk in table_chunks(path, header=preprocessing["header"], text=text, rows=ROWS, needed=read):
+    header = preprocessing["header"]
+    for chunk in table_chunks(path, header=header, text=text, rows=ROWS, needed=read, **dialect):
         rows = chunk.rows
         check_columns(needed, rows.columns, str(path))
+        frame, unread = (rows, [""] * len(rows)) if plan is None else plan.read(rows, decimal=_decimal(chunk))
         ids = rows[names] if names is not None and names in rows.columns else rows.index + 1
         problems = [
-            f"{chunk.name_row(row)}: {fault}" if (fault := chunk.faults.get(row) or cells) else ""
-            for row, cells in zip(rows.index, preparation.problems(rows), strict=True)
+            f"{chunk.name_row(row)}: {fault}" if (fault := chunk.faults.get(row) or bad or cells) else ""
+            for row, bad, cells in zip(rows.index, unread, preparation.problems(frame), strict=True)
         ]
         good = np.asarray([not problem for problem in problems], dtype=bool)
         labels = None
@@ -267,12 +278,16 @@ def _rows(path: Path, preprocessing: Mapping[str, Any], rule: LabelRule | None) 
             positives += reading.positives
             others |= dict.fromkeys(reading.others)
         count += len(rows)
-        yield Chunk([str(name) for name in ids], preparation.transform(rows.loc[good]), problems, labels)
+        yield Chunk([str(name) for name in ids], preparation.transform(frame.loc[good]), problems, labels)
     if rule is not None and count and not positives:
         raise ValueError(
             f"{path}: the target {target!r} holds {listing(map(repr, others))} and no {rule.positive!r}, which the"
             " bundle calls positive"
         )
+
+
+def _decimal(chunk: TableRows) -> Decimal | None:
+    return None if chunk.dialect is None else chunk.dialect.decimal
 
 
 def _images(path: Path, card: BundleCard, rule: LabelRule | None) -> Iterator[Chunk]:

@@ -4,17 +4,18 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from rankreg.cli import options as opt
 from rankreg.cli.data import Groups, Negative, RestNegative, Size, takes_table_options
 from rankreg.safe_files import is_stream
-from rankreg.terminal import say, show_lines
+from rankreg.terminal import say, show_lines, show_table
 
 if TYPE_CHECKING:
     from rankreg.datasets.table import TableOptions
+    from rankreg.fit.sources import OwnData
 
 Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder of images.", show_default=False)]
 BundleFolder = Annotated[
@@ -34,57 +35,123 @@ def _training(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=TRAINING, show_default=False)
 
 
+def _network(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="The learner network", show_default=False)
+
+
 @takes_table_options
 def fit(
     data: Data,
-    out: Annotated[Path, typer.Option(help="Folder for the model and all files.", show_default=False)],
     columns: "TableOptions",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the model and all files.", show_default=False)
+    ] = None,
     tpr: opt.Tpr = opt.TPR,
     confidence: opt.Confidence = 0.95,
     per: opt.Per = "row",
-    calibration: Annotated[float, typer.Option(help="Share of the data that certifies the threshold.")] = 0.15,
-    loss: Annotated[str | None, _training("Base loss, e.g. bce, a-fl, w-bce (default: bce).")] = None,
-    method: Annotated[str | None, _training("rankreg, buffer, alm or none (default: rankreg).")] = None,
-    model: Annotated[str | None, _training("mlp, resnet10 or resnet18 (default: mlp; images resnet10).")] = None,
-    epochs: Annotated[int | None, _training("How often every sample is seen (default: 40; images 30).")] = None,
-    seed: Annotated[int | None, _training("Decides the parts and the training (default: 0).")] = None,
-    config: Annotated[Path | None, _training(CONFIG_HELP)] = None,
+    threshold: Annotated[
+        Literal["auto", "certified", "cross-fitted"],
+        typer.Option(
+            help="certified holds samples out and proves the recall; cross-fitted uses every positive;"
+            " auto certifies where a fifth of the positives suffices."
+        ),
+    ] = "auto",
+    calibration: Annotated[float, typer.Option(help="Share held out to certify the threshold.")] = 0.2,
+    test: Annotated[float, typer.Option(help="Share set aside and looked at once, at the end.")] = 0.0,
+    describe: Annotated[bool, typer.Option("--describe", help="Say how each column is read, and stop.")] = False,
+    learner: Annotated[
+        list[str] | None,
+        _training("Learner to use instead of the average of all, e.g. boosting; repeatable; several are averaged."),
+    ] = None,
+    folds: Annotated[int | None, _training("Members per learner (default: 5; 10 with few positives).")] = None,
+    seed: Annotated[int | None, _training("Decides the folds and the training (default: 0).")] = None,
+    loss: Annotated[str | None, _network("Base loss, e.g. bce, a-fl, w-bce (default: bce).")] = None,
+    method: Annotated[str | None, _network("rankreg, buffer, alm or none (default: buffer).")] = None,
+    model: Annotated[str | None, _network("mlp, resnet10 or resnet18 (default: mlp; images resnet10).")] = None,
+    epochs: Annotated[int | None, _network("How often every sample is seen (default: 40; images 30).")] = None,
+    config: Annotated[Path | None, _network(CONFIG_HELP)] = None,
     size: Size = None,
     groups: Groups = None,
 ) -> None:
     """Train on a table or a folder of images, choose a threshold that keeps the TPR, and say what it costs.
 
-    The same command again goes on where it was stopped. Many processes:
+    Every positive trains and every positive judges: each learner trains one member per fold, and a sample is judged
+    by members that have not seen it. The model is the average of all members. Options of the network choose the
+    learner "network".
+
+    The same command again goes on where it was stopped. Networks on many processes:
     torchrun --nproc-per-node 2 -m rankreg fit …
     """
     from dataclasses import replace
 
     import torch
 
-    from rankreg.fit import Source, load_source, settings
+    from rankreg.fit import Source, read_source, settings
     from rankreg.fit import fit as run_fit
-    from rankreg.fit.pipeline import check_request
-    from rankreg.fit.summary import next_steps, summary_lines
+    from rankreg.fit.pipeline import NETWORK, check_request
+    from rankreg.fit.summary import next_steps, race_table, summary_lines
     from rankreg.train import Interrupted
 
     with _one_voice():
-        check_request(out, tpr=tpr, confidence=confidence)
-        source = Source(data, calibration=calibration, groups=groups, size=size, **vars(columns))
+        source = Source(data, groups=groups, size=size, **vars(columns))
+        if out is None and not describe:
+            raise ValueError("say where to write the model with --out FOLDER, or use --describe to stop before it")
+        home = Path() if out is None else out
+        check_request(home, tpr=tpr, confidence=confidence, calibration=calibration, test=test)
         kind = "image" if source.is_images else "table"
         options = {"loss": loss, "method": method, "model": model, "epochs": epochs, "seed": seed}
         chosen = settings(kind, tpr, size=source.side, file=config, **options)
-        splits = load_source(replace(source, seed=chosen.seed), out / "decoded")
-        if not source.is_images:
+        own = any(value is not None for value in (loss, method, model, epochs, config))
+        learners = tuple(learner or ([NETWORK] if own else []))
+        if own and NETWORK not in learners:
+            raise ValueError(
+                "--loss, --method, --model, --epochs and --config are for networks: add --learner network"
+            )
+        found = read_source(replace(source, seed=chosen.seed), home / "decoded")
+        if _is_first():
+            _show_columns(found)
+        if describe:
+            return
+        if kind == "table":
             torch.set_num_threads(1)  # threads cost a table's small network more than they give
         try:
-            fitted = run_fit(splits, chosen, out, tpr=tpr, confidence=confidence, per=per)
+            fitted = run_fit(
+                found,
+                home,
+                tpr=tpr,
+                confidence=confidence,
+                per=per,
+                learners=learners,
+                folds=folds,
+                threshold=threshold,
+                calibration=calibration,
+                test=test,
+                seed=chosen.seed,
+                config=chosen,
+            )
         except Interrupted as stopped:
             if _is_first():
                 say(f"rankreg: {stopped}", err=True)
             raise typer.Exit(130) from stopped
+        except KeyboardInterrupt as stopped:
+            say(f"rankreg: stopped; finished learners are kept, the same command goes on in {home}", err=True)
+            raise typer.Exit(130) from stopped
     if fitted is not None:
-        show_lines(summary_lines(fitted, source))
+        lines = summary_lines(fitted)
+        show_lines(lines)
+        say("")
+        show_table(race_table(fitted))
         show_commands("Next", next_steps(fitted))
+
+
+def _show_columns(found: "OwnData") -> None:
+    """How a table was read: before training, so that a wrong reading costs no time."""
+    if found.table is not None:
+        from rankreg.datasets.description import describe
+
+        for line in describe(found.table):
+            say(line)
+        say("")
 
 
 def _is_first() -> bool:
@@ -166,7 +233,7 @@ def predict(
     threshold = model.card.threshold
     text = f"{found.out}: {found.samples:,} samples, {found.alarms:,} alarms (score ≥ {threshold.value:.6g})"
     say(text, err=is_stream(found.out))
-    if threshold.certified:
+    if threshold.kind != "empirical":
         show_lines(promise_lines(threshold), err=is_stream(found.out))
     else:
         say("The threshold is uncertified: no recall is guaranteed.", err=True)
@@ -198,7 +265,7 @@ def export(
     say(f"{made.out}: {size / 1000:,.0f} kB; outputs score and alarm (score ≥ {threshold.value:.6g})")
     say(f"Inputs: {made.inputs['words']}")
     say(f"Checked: scores differ from the model's by at most {made.difference:.1g} on {made.samples} samples.")
-    if not threshold.certified:
+    if threshold.kind == "empirical":
         say("The threshold is uncertified: no recall is guaranteed.", err=True)
 
 

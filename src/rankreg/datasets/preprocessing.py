@@ -89,7 +89,8 @@ class QuantileColumn(BaseModel):
         scale = (high - low) / 1.3489795003921634
         scale = scale if scale > 0 else (knots[-1] - knots[0]) / 2 or 1.0
         deviations = np.clip((knots - median) / scale, -FARTHEST, FARTHEST)
-        return deviations / np.sqrt(1 + (deviations / SOFT_LIMIT) ** 2)
+        softened: Floats = deviations / np.sqrt(1 + (deviations / SOFT_LIMIT) ** 2)
+        return softened
 
 
 class CategoricalColumn(BaseModel):

@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg.datasets.columns import ColumnPlan, read_columns
+from rankreg.datasets.column_kinds import read_columns
+from rankreg.datasets.columns import ColumnPlan
 from rankreg.datasets.partitions import SHARES, check_both_classes, distinct_or_none, linked, own_parts
-from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor, check_cells
+from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor
 from rankreg.datasets.splits import Splits, samples_of
 from rankreg.dialects import Dialect, read_decimal, read_encoding, read_separator
 from rankreg.labels import LabelRule, read_labels
@@ -123,8 +124,8 @@ def table(
 ) -> Splits:
     """Read a table (CSV, also compressed, or Parquet) and cut it into stratified parts.
 
-    Features are prepared with what the training part says, see `TablePreprocessor`. A text column is
-    left out if no value occurs twice.
+    Columns are read as `read_columns` decides, which leaves out those that hold nothing to learn from. Then
+    features are prepared with what the training part says, see `TablePreprocessor`.
 
     Args:
         path: the file.
@@ -232,11 +233,18 @@ def read_own_table(path: Path | str, options: TableOptions | None = None, **colu
         rows[target], chosen.labels, f"{path}: the target {target!r}", name_row=read.name_row
     )
     features = rows.drop(columns=[*special, *(name for name in chosen.drop if name not in special)])
-    check_cells(features, categorical, str(path), read.name_row)
-    plan = read_columns(features, categorical=categorical, where=str(path), name_row=read.name_row)
-    if plan.left_out and not plan.columns:
-        raise ValueError(f"no column to learn from: no value occurs twice in {', '.join(plan.left_out)}")
-    features = plan.apply(features)  # before copies are looked for: names would tell them apart
+    plan = read_columns(
+        features,
+        categorical=categorical,
+        decimal="." if read.dialect is None else read.dialect.decimal,
+        where=str(path),
+        name_row=read.name_row,
+    )
+    if plan.left_out and not plan.used:
+        why = "; ".join(f"{one.name!r}: {one.note}" for one in plan.readings[:8])
+        raise ValueError(f"no column to learn from: {why}")
+    # Before copies are looked for: names would tell them apart.
+    features = plan.apply(features, where=str(path), name_row=read.name_row)
     ids = _ids(rows[id_column]) if id_column is not None else np.arange(1, len(rows) + 1)
     return OwnTable(
         name=Path(path).name.split(".")[0],
@@ -255,6 +263,7 @@ def read_own_table(path: Path | str, options: TableOptions | None = None, **colu
             "header": chosen.header,
             **chosen.labels.described(),
             **({"columns": plan.to_dict()} if plan.transforms else {}),
+            **{name: value for name, value in chosen.dialect_options().items() if value is not None},
         },
     )
 

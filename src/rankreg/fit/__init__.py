@@ -1,9 +1,12 @@
-"""The tool: from a table or a folder of images to a model with a certified threshold.
+"""The tool: from a table or a folder of images to a model with a threshold whose recall holds.
 
-`load_source` cuts the data into parts, `settings` says how to train, and `fit` trains, certifies, tests and saves.
+`fit` reads the data a `Source` describes, cross-fits an average of learners, chooses the threshold, judges
+the model and saves it. `settings` says how networks are trained.
 """
 
-from rankreg.fit.pipeline import Fitted, fit, settings
-from rankreg.fit.sources import Source, load_source
+from rankreg.fit.learners import LEARNERS
+from rankreg.fit.network import settings
+from rankreg.fit.pipeline import Fitted, fit
+from rankreg.fit.sources import Source, load_source, read_source
 
-__all__ = ["Fitted", "Source", "fit", "load_source", "settings"]
+__all__ = ["LEARNERS", "Fitted", "Source", "fit", "load_source", "read_source", "settings"]

@@ -15,8 +15,8 @@ from rankreg.names import look_up
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
-FOLDS, MORE_FOLDS = 5, 10
-FEW_POSITIVES = 60  # below, a fold less in training is felt: more folds
+FOLDS, MORE_ROUNDS = 5, 2
+FEW_POSITIVES = 200  # below, rows are dealt twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,26 +25,32 @@ class OutOfFold:
 
     Args:
         fitted: its members and their scales.
-        raw: the raw score of every row, by the member that has not seen it, (N,).
-        levels: the same on the member's scale, (N,).
+        levels: of every row, the mean level of the members that have not seen it, (N,).
         seconds: how long training took.
     """
 
     fitted: FittedLearner
-    raw: Floats
     levels: Floats
     seconds: float
 
 
-def folds_for(labels: Labels, units: NDArray[np.int64] | None, count: int | None = None, seed: int = 0) -> Folds:
-    """Stratified folds that keep units together.
+def folds_for(
+    labels: Labels,
+    units: NDArray[np.int64] | None,
+    count: int | None = None,
+    seed: int = 0,
+    *,
+    rounds: int | None = None,
+) -> Folds:
+    """Stratified folds that keep units together, in one round or several.
 
     Args:
         labels: 0 or 1, (N,).
         units: one number per row, the same for rows that stay together; None: each row alone.
-        count: how many folds; by default 5, or 10 when fewer than 60 independent positives are there, and
-            never more than these.
+        count: how many folds a round has; by default 5, and never more than there are independent positives.
         seed: decides the folds and the training.
+        rounds: how often the rows are dealt anew; by default once, or twice when fewer than 200 independent
+            positives are there. Then two members judge every row, more like the average of all members.
 
     Raises:
         ValueError: if a class has too few independent rows.
@@ -59,13 +65,16 @@ def folds_for(labels: Labels, units: NDArray[np.int64] | None, count: int | None
             " collect more"
         )
     if count is None:
-        count = min(FOLDS if independent[1] >= FEW_POSITIVES else MORE_FOLDS, fewest)
+        count = min(FOLDS, fewest)
     if not 2 <= count <= fewest:
         raise ValueError(
             f"--folds must be at least 2 and at most {fewest}, the independent samples of the smaller class,"
             f" got {count}"
         )
-    return Folds(deal_folds(labels, apart, count, seed=seed), count, seed)
+    if rounds is None:
+        rounds = MORE_ROUNDS if independent[1] < FEW_POSITIVES else 1
+    dealt = [deal_folds(labels, apart, count, seed=seed + 1000 * k) for k in range(rounds)]
+    return Folds(np.stack(dealt), count, seed)
 
 
 def cross_fit(
@@ -85,16 +94,15 @@ def cross_fit(
     trained = learner.fit(views, labels, folds) if members is None else list(members)
     seconds = time.perf_counter() - start
     rows = views[learner.view]
-    raw, levels = np.empty(len(labels)), np.empty(len(labels))
-    scales = []
-    for fold, member in enumerate(trained):
-        held = np.flatnonzero(folds.of_row == fold)
-        raw[held] = member.score(rows[held])
-        if not np.isfinite(raw[held]).all():
+    levels, scales = np.zeros(len(labels)), []
+    for place, member in enumerate(trained):
+        held = folds.held(place)
+        raw = member.score(rows[held])
+        if not np.isfinite(raw).all():
             raise ValueError(f"the learner {name!r} gives scores that are not finite numbers: leave it out")
-        scales.append(NegativeRanks.of(raw[held][labels[held] == 0]))
-        levels[held] = scales[-1](raw[held])
-    return OutOfFold(FittedLearner(name, learner.view, trained, scales), raw, levels, seconds)
+        scales.append(NegativeRanks.of(raw[labels[held] == 0]))
+        levels[held] += scales[-1](raw) / len(folds.of_row)
+    return OutOfFold(FittedLearner(name, learner.view, trained, scales), levels, seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +124,8 @@ class CrossFitted:
         """The average of the learners, every row judged by members that have not seen it, (N,)."""
         total = sum(self.weights.values())
         parts = [self.weights[name] / total * found.levels for name, found in self.learners.items()]
-        return np.sum(parts, axis=0).astype(np.float32)
+        average: Floats = np.sum(parts, axis=0)
+        return average.astype(np.float32)
 
     @property
     def ensemble(self) -> Ensemble:

@@ -6,7 +6,7 @@ hold both classes where it is not (networks).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from rankreg.boosting.objectives import RankObjective
-from rankreg.bundle.ensemble import Linear, Member, Network, View, Views
+from rankreg.bundle.ensemble import FittedLearner, Linear, Member, Network, View, Views
 from rankreg.bundle.trees import Trees
-from rankreg.models import MLPShape, build_model
+from rankreg.models import MLP, MLPShape, build_model
 from rankreg.regularizer import RankReg
 from rankreg.train.sampling import borrowed_randomness, derived_seed
 
@@ -30,11 +30,12 @@ MOST_NEGATIVES = 50_000  # that a linear model or a network sees: more teach it 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Which rows train which member.
+    """Which rows train which member: rounds of folds, a member for every fold of every round.
 
     Args:
-        of_row: the fold of each row, from 0; a member does not train on the rows of its own fold.
-        count: how many folds there are.
+        of_row: the fold of each row in each round, (R, N), from 0. Member r · count + k does not train on the rows
+            of fold k in round r.
+        count: how many folds a round has.
         seed: decides every random choice.
         threads: how many threads a learner may use.
     """
@@ -44,17 +45,26 @@ class Folds:
     seed: int = 0
     threads: int = 1
 
-    def kept(self, fold: int) -> Places:
-        """The rows that train this fold's member."""
-        return np.flatnonzero(self.of_row != fold)
+    @property
+    def members(self) -> int:
+        """How many members a learner gets."""
+        return self.count * len(self.of_row)
 
-    def thinned(self, fold: int, labels: Labels, most: int = MOST_NEGATIVES) -> Places:
+    def held(self, member: int) -> Places:
+        """The rows that this member does not see, and judges."""
+        return np.flatnonzero(self.of_row[member // self.count] == member % self.count)
+
+    def kept(self, member: int) -> Places:
+        """The rows that train this member."""
+        return np.flatnonzero(self.of_row[member // self.count] != member % self.count)
+
+    def thinned(self, member: int, labels: Labels, most: int = MOST_NEGATIVES) -> Places:
         """The same, with at most so many negatives, drawn by chance."""
-        kept = self.kept(fold)
+        kept = self.kept(member)
         negatives = kept[labels[kept] == 0]
         if len(negatives) <= most:
             return kept
-        random = np.random.default_rng([self.seed, fold])
+        random = np.random.default_rng([self.seed, member])
         drawn = random.choice(negatives, most, replace=False, shuffle=False)
         return np.sort(np.concatenate([kept[labels[kept] == 1], drawn]))
 
@@ -84,8 +94,8 @@ def _logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
 
     def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
         members: list[Member] = []
-        for fold in range(folds.count):
-            kept = folds.thinned(fold, labels)
+        for one in range(folds.members):
+            kept = folds.thinned(one, labels)
             model = LogisticRegression(
                 C=strength,
                 class_weight="balanced" if balanced else None,
@@ -105,9 +115,9 @@ def _ranked_logistic(view: View, *, strength: float, weight: float, reach: float
 
     def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
         members: list[Member] = []
-        for fold, first in enumerate(start.train(rows, labels, folds)):
+        for one, first in enumerate(start.train(rows, labels, folds)):
             assert isinstance(first, Linear)
-            kept = folds.thinned(fold, labels)
+            kept = folds.thinned(one, labels)
             x, y = torch.from_numpy(rows[kept]), torch.from_numpy(labels[kept])
             members.append(_ranked(x, y, first, strength, RankReg(weight=weight, reach=reach), steps))
         return members
@@ -134,7 +144,7 @@ def _ranked(x: Tensor, y: Tensor, first: Linear, strength: float, term: RankReg,
     return Linear(weights.detach().numpy().astype(np.float64), float(bias.detach()))
 
 
-def _trees(rounds: int, objective: RankObjective | None = None, **settings: Any) -> Learner:
+def trees(rounds: int, objective: RankObjective | None = None, **settings: Any) -> Learner:
     """LightGBM on bins that all folds share."""
 
     def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
@@ -154,8 +164,8 @@ def _trees(rounds: int, objective: RankObjective | None = None, **settings: Any)
         binning |= {key: settings[key] for key in ("min_data_in_bin", "max_bin") if key in settings}
         whole = lightgbm.Dataset(rows, labels, params=binning).construct()
         members: list[Member] = []
-        for fold in range(folds.count):
-            booster = lightgbm.train(params, whole.subset(folds.kept(fold)), rounds)
+        for one in range(folds.members):
+            booster = lightgbm.train(params, whole.subset(folds.kept(one).tolist()), rounds)
             members.append(Trees.parse(booster.model_to_string()))
         return members
 
@@ -170,7 +180,7 @@ class PerceptronTraining:
         hidden: the widths of the hidden layers.
         dropout: the share of values that is dropped.
         steps: how many steps.
-        batch: how many samples of a step and a member; half of them are positives.
+        batch: how many samples of a step and a member.
         rate: the highest learning rate; it falls to 0 with a cosine.
         decay: AdamW's weight decay.
         weight: of the ranking term; 0 leaves it out.
@@ -193,7 +203,7 @@ def _perceptron(how: PerceptronTraining) -> Learner:
     def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
         shape = MLPShape(hidden=how.hidden, dropout=how.dropout, features=rows.shape[1], classes=2, head="score")
         with borrowed_randomness(derived_seed(folds.seed, 5)):
-            networks = [build_model(shape) for _ in range(folds.count)]
+            networks = [build_model(shape) for _ in range(folds.members)]
             _train_together(networks, rows, labels, folds, how)
         return [Network(network.eval()) for network in networks]
 
@@ -208,7 +218,7 @@ def _train_together(
     folds: Folds,
     how: PerceptronTraining,
 ) -> None:
-    """Every step draws a batch for each network, half of it positives, and moves all networks at once."""
+    """Every step draws a batch for each network, a share of it positives, and moves all networks at once."""
     from torch.func import functional_call, stack_module_state, vmap
 
     params, buffers = stack_module_state(networks)
@@ -224,10 +234,10 @@ def _train_together(
     term = RankReg(weight=how.weight)
     source = torch.from_numpy(rows)
     random = np.random.default_rng([folds.seed, 7])
-    kept = [folds.thinned(fold, labels) for fold in range(folds.count)]
+    kept = [folds.thinned(member, labels) for member in range(folds.members)]
     sides = [(places[labels[places] == 1], places[labels[places] == 0]) for places in kept]
     positives = round(how.positives * how.batch)
-    target = torch.zeros(folds.count, how.batch)
+    target = torch.zeros(folds.members, how.batch)
     target[:, :positives] = 1
     for _ in range(how.steps):
         drawn = np.stack(
@@ -242,43 +252,58 @@ def _train_together(
             ]
         )
         scores = together(params, source[torch.from_numpy(drawn)])
-        loss = binary_cross_entropy_with_logits(scores, target) * folds.count
+        loss = binary_cross_entropy_with_logits(scores, target) * folds.members
         if how.weight:
             loss = loss + sum(term(own, target[0].long()) for own in scores)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         schedule.step()
-    for fold, network in enumerate(networks):
-        network.load_state_dict({name: values[fold].detach().clone() for name, values in params.items()})
+    for member, network in enumerate(networks):
+        network.load_state_dict({name: values[member].detach().clone() for name, values in params.items()})
 
 
+def shape_of(fitted: FittedLearner) -> MLPShape | None:
+    """The description of a perceptron's networks; None for other members."""
+    first = fitted.members[0]
+    if not isinstance(first, Network) or not isinstance(first.network, MLP):
+        return None
+    linear = [layer for layer in first.network.layers if isinstance(layer, torch.nn.Linear)]
+    dropout = next((layer.p for layer in first.network.layers if isinstance(layer, torch.nn.Dropout)), 0.0)
+    return MLPShape(
+        hidden=tuple(layer.out_features for layer in linear),
+        dropout=dropout,
+        features=linear[0].in_features,
+        classes=2,
+        head="score",
+    )
+
+
+BOOSTING: dict[str, Any] = {
+    "learning_rate": 0.04,
+    "num_leaves": 15,
+    "min_data_in_leaf": 5,
+    "feature_fraction_bynode": 0.5,
+    "bagging_fraction": 0.7,
+    "bagging_freq": 1,
+    "lambda_l2": 1.0,
+}
+FOREST: dict[str, Any] = {"boosting": "rf", "bagging_fraction": 0.632, "bagging_freq": 1, "min_data_in_leaf": 2}
+PERCEPTRON = PerceptronTraining(hidden=(32,), dropout=0.2, steps=200, rate=1e-2, decay=0.1)
+
+# The settings were chosen on development tables (docs/decisions/0045).
 LEARNERS: dict[str, Learner] = {
     "logistic": _logistic("standardised", strength=1.0),
-    "logistic-normal": _logistic("normal", strength=1.0),
-    "boosting": _trees(200, learning_rate=0.05, num_leaves=15, min_data_in_leaf=5),
-    "forest": _trees(
-        200, boosting="rf", bagging_fraction=0.632, bagging_freq=1, feature_fraction_bynode=0.6, min_data_in_leaf=2
-    ),
-    "extra-trees": _trees(
-        200,
-        boosting="rf",
-        bagging_fraction=0.632,
-        bagging_freq=1,
-        extra_trees=True,
-        feature_fraction_bynode=0.6,
-        min_data_in_leaf=2,
-    ),
-    "mlp": _perceptron(PerceptronTraining()),
+    "logistic-normal": _logistic("normal", strength=0.1),
+    "boosting": trees(150, **BOOSTING),
+    "forest": trees(100, **FOREST, feature_fraction_bynode=0.3),
+    "extra-trees": trees(100, **FOREST, feature_fraction_bynode=0.6, extra_trees=True),
+    "mlp": _perceptron(PERCEPTRON),
 }
 RANKED: dict[str, Learner] = {
     "logistic-rank": _ranked_logistic("standardised", strength=1.0, weight=1.0, reach=1.0),
-    "boosting-rank": _trees(
-        200,
-        RankObjective(weight=1.0, reach=1.0, penalty="squared", base_rate=True),
-        learning_rate=0.05,
-        num_leaves=15,
-        min_data_in_leaf=5,
+    "boosting-rank": trees(
+        150, RankObjective(weight=1.0, reach=1.0, penalty="squared", base_rate=True), **BOOSTING
     ),
-    "mlp-rank": _perceptron(PerceptronTraining(weight=0.1)),
+    "mlp-rank": _perceptron(replace(PERCEPTRON, weight=0.1)),
 }

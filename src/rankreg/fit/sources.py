@@ -1,14 +1,20 @@
-"""The user's data: a table or a folder of images, cut into training, validation, calibration and test parts."""
+"""The user's data: a table or a folder of images, as a whole for a fit, or in parts for a search."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from rankreg.bundle.ensemble import ImageViews, TableViews, Views
 from rankreg.datasets import load
 from rankreg.datasets.partitions import SHARES
-from rankreg.datasets.splits import Splits
-from rankreg.datasets.table import TableOptions
+from rankreg.datasets.preprocessing import TablePreprocessor
+from rankreg.datasets.splits import Samples, Splits
+from rankreg.datasets.table import OwnTable, TableOptions, read_own_table
 
 KEPT = SHARES["validation"] + SHARES["test"]
 MOST = round(1 - KEPT - 0.1, 9)  # the largest calibration share: a tenth at least is left to train on
@@ -39,7 +45,10 @@ class Source(TableOptions):
         header: tables: whether the first line of a CSV file holds the column names.
         keep_copies_together: tables: equal rows stay in one part and count as one unit.
         seed: decides the parts, default 0.
-        calibration: the share that certifies the threshold, default 0.15, taken from training.
+        separator: tables: what stands between the fields of a CSV file. Default: detected.
+        decimal: tables: the decimal mark of a CSV file. Default: detected.
+        encoding: tables: how a CSV file stores characters. Default: detected.
+        calibration: a search leaves this share out, default 0.15.
         groups: images: a CSV file with columns file and group; images of one group stay together.
         size: images: the side in pixels that the network sees, default 64.
         member: another ensemble member gets other training and validation samples.
@@ -57,10 +66,121 @@ class Source(TableOptions):
         """Whether the data are a folder of images; a file is a table."""
         return self.path.is_dir()
 
+    def table_options(self) -> TableOptions:
+        """What was said about the columns."""
+        return TableOptions(**{one.name: getattr(self, one.name) for one in fields(TableOptions)})
+
     @property
     def side(self) -> int | None:
         """The side of the images that the network sees, in pixels; None for a table."""
         return (SIZE if self.size is None else self.size) if self.is_images else None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OwnData:
+    """All samples of a source, not yet cut into parts.
+
+    Attributes:
+        name: what to call the data.
+        kind: "table" or "image".
+        labels: 0 or 1 for each sample, (N,).
+        ids: the names of the samples, (N,).
+        units: the number of each sample's unit, where copies and groups make units of several; else None.
+        classes: the names of the negative and of the positive class.
+        preprocessing: what a bundle must know to read new samples alike.
+        images: of a folder of images, uint8 (N, H, W, 3), perhaps a memory map.
+        table: of a table, its columns and how they were read.
+    """
+
+    name: str
+    kind: Literal["table", "image"]
+    labels: NDArray[np.int64]
+    ids: NDArray[Any]
+    units: NDArray[np.int64] | None
+    classes: tuple[str, str]
+    preprocessing: Mapping[str, Any] = field(default_factory=dict)
+    images: NDArray[np.uint8] | None = None
+    table: OwnTable | None = None
+
+    def prepared(self, rows: NDArray[np.int64]) -> "PreparedData":
+        """The inputs of all samples, with what these rows, which train, say about the columns."""
+        if self.table is None:
+            assert self.images is not None
+            return PreparedData(self.images, None, self.preprocessing)
+        features: pd.DataFrame = self.table.features
+        preparation = TablePreprocessor.fit(features.iloc[rows], categorical=self.table.categorical)
+        unused = (*preparation.unused, *self.table.plan.left_out)
+        described = replace(preparation, unused=unused).to_dict() | dict(self.preprocessing)
+        return PreparedData(preparation.transform(features), preparation, described)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedData:
+    """Inputs of all samples, as learners take them.
+
+    inputs: a matrix of normal scores (N, F), or images. preprocessing: as the bundle's card has it.
+    """
+
+    inputs: NDArray[Any]
+    preparation: TablePreprocessor | None
+    preprocessing: Mapping[str, Any]
+
+    def views(self, rows: NDArray[np.int64]) -> Views:
+        """Some samples in every form."""
+        inputs = self.inputs if len(rows) == len(self.inputs) else self.inputs[rows]
+        return ImageViews(inputs) if self.preparation is None else TableViews(inputs, self.preparation)
+
+
+def read_source(source: Source, cache: Path) -> OwnData:
+    """Read all samples.
+
+    Args:
+        source: where they are and what is critical in them.
+        cache: the folder for decoded images, so that a fit that is started again need not decode them.
+
+    Returns:
+        The samples with labels, ids and units.
+
+    Raises:
+        ValueError: if an option does not fit the data, or a class is missing.
+        FileNotFoundError: if there are no such data.
+
+    >>> rows = [f"{k % 7},{k % 3},{int(k % 5 == 0)}" for k in range(100)]
+    >>> _ = Path("claims.csv").write_text("amount,age,fraud\\n" + "\\n".join(rows))
+    >>> own = read_source(Source(Path("claims.csv"), target="fraud"), Path("cache"))
+    >>> own.kind, len(own.labels), own.classes
+    ('table', 100, ('0', '1'))
+    """
+    _check_source(source)
+    if source.is_images:
+        splits = _image_parts(source, {"train": 1.0}, cache)
+        whole: Samples = splits["train"]
+        return OwnData(
+            name=splits.name,
+            kind="image",
+            labels=whole.labels,
+            ids=whole.ids,
+            units=whole.units,
+            classes=(splits.classes[0], splits.classes[1]),
+            preprocessing=splits.preprocessing,
+            images=whole.source if len(whole.source) == len(whole) else whole.inputs(),
+        )
+    table = read_own_table(source.path, source.table_options())
+    if not 0 < int(table.labels.sum()) < len(table.labels):
+        raise ValueError(
+            f"{source.path}: all {len(table.labels):,} rows belong to one class, there is nothing to tell apart:"
+            " check which value is the positive one"
+        )
+    return OwnData(
+        name=table.name,
+        kind="table",
+        labels=table.labels,
+        ids=table.ids,
+        units=table.units,
+        classes=table.classes,
+        preprocessing=table.preprocessing,
+        table=table,
+    )
 
 
 def load_source(source: Source, cache: Path) -> Splits:
@@ -83,27 +203,37 @@ def load_source(source: Source, cache: Path) -> Splits:
     >>> {name: len(part) for name, part in load_source(claims, Path("cache")).parts.items()}
     {'train': 60, 'validation': 10, 'calibration': 15, 'test': 15}
     """
-    if not source.path.exists():
-        raise FileNotFoundError(f"no file or folder {source.path}")
+    _check_source(source)
     shares = _shares(source.calibration)
     if source.is_images:
+        return _image_parts(source, shares, cache)
+    return load("table", source.path, source.table_options(), seed=source.seed, member=source.member, shares=shares)
+
+
+def _check_source(source: Source) -> None:
+    """The data are there, and the options fit their kind."""
+    if not source.path.exists():
+        raise FileNotFoundError(f"no file or folder {source.path}")
+    if source.is_images:
         _refuse(source, "a folder of images", source.column_options())
-        return load(
-            "folder",
-            source.path,
-            positive=source.positive,
-            negative=source.negative,
-            rest_negative=source.rest_negative,
-            size=source.side,
-            seed=source.seed,
-            member=source.member,
-            shares=shares,
-            groups=source.groups,
-            cache=cache,
-        )
-    _refuse(source, "a table", {"--size": source.size is not None, "--groups": source.groups})
-    options = TableOptions(**{field.name: getattr(source, field.name) for field in fields(TableOptions)})
-    return load("table", source.path, options, seed=source.seed, member=source.member, shares=shares)
+    else:
+        _refuse(source, "a table", {"--size": source.size is not None, "--groups": source.groups})
+
+
+def _image_parts(source: Source, shares: Mapping[str, float], cache: Path) -> Splits:
+    return load(
+        "folder",
+        source.path,
+        positive=source.positive,
+        negative=source.negative,
+        rest_negative=source.rest_negative,
+        size=source.side,
+        seed=source.seed,
+        member=source.member,
+        shares=shares,
+        groups=source.groups,
+        cache=cache,
+    )
 
 
 def _shares(calibration: float) -> dict[str, float]:
