@@ -24,7 +24,7 @@ from pydantic import (
 from rankreg.datasets.images import MOST_PIXELS, SMALLEST
 from rankreg.datasets.preprocessing import CategoricalColumn, NumericColumn, QuantileColumn
 from rankreg.labels import LabelRule
-from rankreg.models import MLPShape, ModelShape
+from rankreg.models import BackboneShape, MLPShape, ModelShape
 from rankreg.notation import json_value
 from rankreg.operating import ChosenThreshold
 from rankreg.operating.units import Per
@@ -237,7 +237,7 @@ class LearnerCard(_Part):
 
     name: Annotated[str, Field(pattern="^[a-z0-9-]{1,40}$")]
     kind: Literal["linear", "trees", "network"]
-    view: Literal["normal", "standardised", "images"]
+    view: Literal["normal", "standardised", "images", "features"]
     members: Annotated[int, Field(ge=1, le=MOST_MEMBERS)]
     weights: tuple[Annotated[float, Field(gt=0, lt=1e6)], ...]
     model: ModelShape | None = None
@@ -266,6 +266,7 @@ class BundleCard(_Part):
         model: the network's shape; None for an ensemble.
         learners: of an ensemble; empty for one network.
         trees: the files of trees and what their bytes must hash to.
+        backbone: the pretrained network whose features learners take; None without one.
         preprocessing: how the network's inputs come from files.
         classes: the negative and the positive class.
         threshold: where to alarm, and what is guaranteed there.
@@ -285,6 +286,7 @@ class BundleCard(_Part):
     model: ModelShape | None = None
     learners: tuple[LearnerCard, ...] = ()
     trees: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = {}
+    backbone: BackboneShape | None = None
     preprocessing: dict[str, Any]
     classes: tuple[str, str]
     threshold: Threshold
@@ -312,7 +314,9 @@ class BundleCard(_Part):
         except ValueError as error:
             raise ValueError(f"preprocessing: {error}") from error
         is_table = isinstance(inputs, TableInputs)
-        if any(is_table == (learner.view == "images") for learner in self.learners):
+        if (self.backbone is not None) != any(learner.view == "features" for learner in self.learners):
+            raise ValueError("a backbone is there if, and only if, a learner takes its features")
+        if any(is_table == (learner.view in ("images", "features")) for learner in self.learners):
             raise ValueError(f"a learner does not take inputs of the kind {inputs.kind!r}")
         for model in (self.model, *(learner.model for learner in self.learners)):
             if model is None:

@@ -8,18 +8,22 @@ that fold give the member its scale: −log of the share of them that score high
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from rankreg.bundle.trees import Trees
+from rankreg.backbones import features
+from rankreg.bundle.tree_tables import TreeTables
+from rankreg.bundle.trees import Trees, score_trees
 from rankreg.datasets.preprocessing import TablePreprocessor
+from rankreg.models import Backbone, BackboneShape
 from rankreg.train import score
 
 Floats = NDArray[np.float64]
-View = Literal["normal", "standardised", "images"]
+View = Literal["normal", "standardised", "images", "features"]
 
 AT_ONCE = 2**22  # numbers of a view that are scored at once
 KNOTS = 96
@@ -52,13 +56,38 @@ class TableViews:
 
 
 @dataclass(frozen=True, eq=False)
+class FrozenBackbone:
+    """A pretrained network whose features linear members take; nothing in it is trained.
+
+    shape: its name, the side of its images, and whether mirror images are looked at too.
+    """
+
+    network: Backbone
+    shape: BackboneShape
+
+    def features(self, images: NDArray[np.uint8], *, progress: bool | None = False) -> NDArray[np.float32]:
+        """The features of images, (N, D)."""
+        return features(self.network, images, side=self.shape.side, flips=self.shape.flips, progress=progress)
+
+
+@dataclass(frozen=True, eq=False)
 class ImageViews:
-    """Images, uint8 (N, H, W, 3)."""
+    """Images, uint8 (N, H, W, 3), and their features, if there is a backbone or if they are known."""
 
     images: NDArray[np.uint8]
+    backbone: FrozenBackbone | None = None
+    known: NDArray[np.float32] | None = None
+    _made: dict[str, NDArray[np.float32]] = field(default_factory=dict)
 
-    def __getitem__(self, view: View) -> NDArray[np.uint8]:
-        return self.images
+    def __getitem__(self, view: View) -> NDArray[Any]:
+        if view == "images":
+            return self.images
+        if self.known is not None:
+            return self.known
+        if view not in self._made:
+            assert self.backbone is not None  # the card saw to it
+            self._made[view] = self.backbone.features(self.images)
+        return self._made[view]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,20 +210,33 @@ class FittedLearner:
     scales: Sequence[NegativeRanks]
     weights: Sequence[float]
 
+    @cached_property
+    def _tables(self) -> TreeTables | None:
+        """All trees of all members."""
+        return TreeTables.of([member for member in self.members if isinstance(member, Trees)])
+
+    def raw(self, rows: NDArray[Any]) -> Floats:
+        """The members' own scores, (N, members); rows: in the learner's view."""
+        trees = [member for member in self.members if isinstance(member, Trees)]
+        if trees:
+            return score_trees(trees, self._tables, rows)
+        return np.stack([member.score(rows) for member in self.members], axis=1)
+
     def score(self, views: Views) -> Floats:
         """The weighted sum of the members' levels, (N,)."""
-        rows = views[self.view]
-        total = np.zeros(len(rows))
-        for member, scale, weight in zip(self.members, self.scales, self.weights, strict=True):
-            total += weight * scale(member.score(rows))
+        raw = self.raw(views[self.view])
+        total = np.zeros(len(raw))
+        for place, (scale, weight) in enumerate(zip(self.scales, self.weights, strict=True)):
+            total += weight * scale(raw[:, place])
         return total
 
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """The weighted average of all members of all learners."""
+    """The weighted average of all members of all learners; backbone: of those that take features of images."""
 
     learners: Sequence[FittedLearner]
+    backbone: FrozenBackbone | None = None
 
     def score(self, views: Views) -> NDArray[np.float32]:
         """One score per sample, higher = more critical; about −log of the share of negatives that score higher."""

@@ -12,7 +12,7 @@ from torch import nn
 
 from rankreg.bundle.card import BundleCard, ImageInputs, TableInputs, read_inputs
 from rankreg.bundle.ensemble import Ensemble, FittedLearner, Linear, NegativeRanks, Network
-from rankreg.bundle.onnx_graph import Graph, add_network, onnx_package
+from rankreg.bundle.onnx_graph import Graph, add_features, add_network, onnx_package
 from rankreg.bundle.onnx_inputs import (
     IMAGES,
     NUMBERS,
@@ -145,6 +145,9 @@ def _ensemble(graph: Graph, ensemble: Ensemble, inputs: ImageInputs | TableInput
     views = {"normal": prepared, "images": prepared}
     if isinstance(inputs, TableInputs) and any(one.view == "standardised" for one in ensemble.learners):
         views["standardised"] = add_standardised(graph, inputs, prepared)
+    if ensemble.backbone is not None:
+        shape = ensemble.backbone.shape
+        views["features"] = add_features(graph, ensemble.backbone.network, shape.side, shape.flips, prepared)
     raw = [_members(graph, learner, views[learner.view]) for learner in ensemble.learners]
     scales = [scale for learner in ensemble.learners for scale in learner.scales]
     total = sum(sum(learner.weights) for learner in ensemble.learners)

@@ -198,18 +198,22 @@ def _resize(graph: Graph, side: int, value: str) -> str:
 
 
 def _backbone_network(graph: Graph, network: Any, value: str) -> str:
+    features = add_features(graph, network.backbone, network.side, network.flips, value)
+    return _sequence(graph, (network.scale, network.head), features)
+
+
+def add_features(graph: Graph, backbone: Any, side: int, flips: bool, value: str) -> str:
     """Once for the image and, with flips, once for its mirror image: columns are the third axis of an image."""
     ends = (np.array([-1]), np.array([np.iinfo(np.int64).min]), np.array([2]), np.array([-1]))
-    mirrored = [graph.add("Slice", value, *(graph.array(end) for end in ends))] if network.flips else []
-    features = [_pooled(graph, network, images) for images in (value, *mirrored)]
-    mean = features[0] if len(features) == 1 else graph.add("Mean", *features)
-    return _sequence(graph, (network.scale, network.head), mean)
+    mirrored = [graph.add("Slice", value, *(graph.array(end) for end in ends))] if flips else []
+    features = [_pooled(graph, backbone, side, images) for images in (value, *mirrored)]
+    return features[0] if len(features) == 1 else graph.add("Mean", *features)
 
 
-def _pooled(graph: Graph, network: Any, value: str) -> str:
-    maps = _resize(graph, network.side, add_network(graph, network.backbone.pixels, value))
+def _pooled(graph: Graph, backbone: Any, side: int, value: str) -> str:
+    maps = _resize(graph, side, add_network(graph, backbone.pixels, value))
     means = []
-    for place, stage in enumerate(network.backbone.stages):
+    for place, stage in enumerate(backbone.stages):
         maps = add_network(graph, stage, maps)
         if place in LITE_POOLED:
             means.append(graph.add("ReduceMean", maps, graph.array(np.array([2, 3])), keepdims=0))

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.bundle.onnx_graph import Graph
+from rankreg.bundle.tree_tables import rounded_down
 from rankreg.bundle.trees import Tree, Trees
 
 Floats = NDArray[np.float64]
@@ -95,21 +96,14 @@ def add_trees(graph: Graph, rows: str, members: Sequence[Trees]) -> str:
         step = 2.0 ** np.ceil(np.log2(max(largest, 1e-30) / EXACT))
         for tree in member.trees:
             coarse = np.round(tree.leaves / step) * step
-            single = Tree(tree.features, _rounded_down(tree.thresholds), tree.left, tree.right, tree.leaves)
+            single = Tree(
+                tree.features, rounded_down(tree.thresholds).astype(np.float64), tree.left, tree.right, tree.leaves
+            )
             nodes.add(single, [(2 * k, coarse), (2 * k + 1, tree.leaves - coarse)])
     sums = graph.cast(nodes.write(graph, rows, "BRANCH_LEQ", 2 * len(members), np.float32), np.float64)
     counts = np.array([len(member.trees) if member.averaged else 1.0 for member in members])
     joined = np.repeat(np.eye(len(members)), 2, axis=0) / counts
     return graph.add("MatMul", sums, graph.array(joined))
-
-
-def _rounded_down(thresholds: Floats) -> Floats:
-    """The largest float32 numbers that are not above."""
-    with np.errstate(over="ignore"):
-        single = thresholds.astype(np.float32)
-    lower = np.where(single > thresholds, np.nextafter(single, np.float32(-np.inf)), single)
-    largest = np.finfo(np.float32).max
-    return np.clip(lower, -largest, largest).astype(np.float64)
 
 
 def add_lines(graph: Graph, values: str, knots: Sequence[Floats], levels: Sequence[Floats]) -> str:

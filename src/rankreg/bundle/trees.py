@@ -4,12 +4,16 @@ LightGBM trusts its files. So a file of any origin is read here first, and Light
 was written from checked numbers.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+
+from rankreg.bundle.tree_tables import TreeTables
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -120,15 +124,26 @@ class Trees:
 
     @cached_property
     def booster(self) -> Any:
-        """The same trees in LightGBM, which scores fast."""
+        """The same trees in LightGBM."""
         import lightgbm
 
         return lightgbm.Booster(model_str=self.text())
 
-    def score(self, rows: NDArray[Any], threads: int = 0) -> Floats:
-        """Raw scores (N,); threads: 0 takes as many as there are cores."""
-        found: Floats = self.booster.predict(rows, raw_score=True, num_threads=threads)
+    def walk(self, rows: NDArray[Any]) -> Floats:
+        """Raw scores (N,) by LightGBM, which walks through one tree after the other."""
+        found: Floats = self.booster.predict(rows, raw_score=True, num_threads=torch.get_num_threads())
         return found / len(self.trees) if self.averaged else found  # LightGBM adds raw scores of forests up
+
+    def score(self, rows: NDArray[Any]) -> Floats:
+        """Raw scores (N,) of float32 rows."""
+        return score_trees([self], TreeTables.of([self]), rows)[:, 0]
+
+
+def score_trees(members: Sequence[Trees], tables: TreeTables | None, rows: NDArray[Any]) -> Floats:
+    """Raw scores (N, members); tables: of these members, if they fit into some."""
+    if tables is not None:
+        return tables.score(rows)
+    return np.stack([member.walk(rows) for member in members], axis=1)
 
 
 def _parse_tree(block: str) -> Tree:

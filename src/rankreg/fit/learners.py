@@ -110,6 +110,30 @@ def logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
     return Learner(view, train, {"strength": strength, "balanced": balanced})
 
 
+def frozen(strength: float = 3e-6) -> Learner:
+    """Logistic regression on features of a pretrained network, standardised by a member's training samples.
+
+    There are more features than positives, so the penalty is strong: little more than the difference of the class
+    means is learned (docs/decisions/0046).
+    """
+
+    def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
+        from sklearn.linear_model import LogisticRegression
+
+        members: list[Member] = []
+        for one in range(folds.members):
+            kept = folds.thinned(one, labels)
+            own = rows[kept].astype(np.float64)
+            mean, deviation = own.mean(axis=0), np.maximum(own.std(axis=0), 1e-6)
+            model = LogisticRegression(C=strength, class_weight="balanced", max_iter=1000)
+            model.fit((own - mean) / deviation, labels[kept])
+            weights = model.coef_[0] / deviation
+            members.append(Linear(weights, float(model.intercept_[0] - weights @ mean)))
+        return members
+
+    return Learner("features", train, {"strength": strength})
+
+
 def _ranked_logistic(view: View, *, strength: float, weight: float, reach: float, steps: int = 300) -> Learner:
     """The same start, then full-batch steps on log-loss plus the ranking term over the whole training set."""
     start = logistic(view, strength=strength)

@@ -50,7 +50,9 @@ class FinishedLearners:
         write_json(place, {"data": of_data, "name": data.name})
         inputs = prepared.inputs
         this = _digest(np.ascontiguousarray(inputs), rows, folds.of_row, np.array([folds.seed, folds.count]))
-        features = None if prepared.preparation is None else int(inputs.shape[1])
+        features = int(inputs.shape[1]) if prepared.preparation is not None else None
+        if prepared.features is not None:
+            features = int(prepared.features.shape[1])
         return cls(home / this[:16], features)
 
     def members(self, name: str, learner: Learner) -> list[Member] | None:
