@@ -160,7 +160,7 @@ def fitted(
     found = {
         name: cross_fit(learner, name, views, labels, folds) for name, learner in (setting.learners or FAST).items()
     }
-    return averaged(found, labels, folds, tpr=setting.tpr, most=1), prepared
+    return averaged(found, labels, folds, tpr=setting.tpr, best=1), prepared
 
 
 def judged(

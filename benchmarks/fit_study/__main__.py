@@ -1,4 +1,4 @@
-"""`python -m benchmarks.fit_study run GROUP` measures what has no record yet; `table` prints means and differences.
+"""`python -m benchmarks.fit_study run GROUP` measures what has no record yet; `page` writes docs/fit.md.
 
 Every table is halved five times; each half is trained on once and tested once. Copies and patients stay together.
 """
@@ -23,6 +23,7 @@ from rankreg.fit.learners import LEARNERS, RANKED
 from rankreg.metrics import auc, fpr_at_tpr
 
 RECORDS = Path(__file__).parents[2] / "records/fit"
+PAGE = Path(__file__).parents[2] / "docs/fit.md"
 FIELDS = [
     "table",
     "repetition",
@@ -42,8 +43,8 @@ GROUPS = {"development": DEVELOPMENT, "shared": tuple(SHARED_TABLES)}
 def main() -> None:
     """Run or print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fit_study", description=__doc__)
-    parser.add_argument("command", choices=["run", "table"])
-    parser.add_argument("group", choices=list(GROUPS))
+    parser.add_argument("command", choices=["run", "page"])
+    parser.add_argument("group", choices=list(GROUPS), nargs="?", default="shared")
     parser.add_argument("--tables", nargs="*")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--data-dir", type=Path, default=SHARED)
@@ -51,8 +52,8 @@ def main() -> None:
     parser.add_argument("--records", type=Path, default=RECORDS)
     asked = parser.parse_args()
     place = asked.records / f"{asked.group}.csv"
-    if asked.command == "table":
-        print(page(place))
+    if asked.command == "page":
+        PAGE.write_text(page(asked.records), encoding="utf-8")
         return
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

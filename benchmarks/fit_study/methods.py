@@ -152,8 +152,8 @@ def cross_fitted(half: Half, names: Mapping[str, Any]) -> Iterator[tuple[str, Fl
         yield f"cross-fitted {name}", levels[name], time.perf_counter() - start
     base = [name for name in LEARNERS if name in found]
     start = time.perf_counter()
-    fitted = averaged({name: found[name] for name in base}, half.labels, folds).ensemble
-    yield "rankreg fit", fitted.score(new).astype(np.float64), time.perf_counter() - start
+    fitted = averaged({name: found[name] for name in base}, half.labels, folds, best=3).ensemble
+    yield "best three, chosen inside the folds", fitted.score(new).astype(np.float64), time.perf_counter() - start
     for name, weights in combinations(found, half.labels, base).items():
         yield name, sum(weight * levels[one] for one, weight in weights.items()), 0.0  # type: ignore[misc]
     yield "average of logits", np.mean([logits[name] for name in base], axis=0), 0.0
@@ -173,7 +173,7 @@ def combinations(found: Mapping[str, OutOfFold], labels: Labels, base: list[str]
     shrunk = {name: 0.5 / len(base) + 0.5 * weight for name, weight in _by_result(rates).items()}
     three = sorted(base, key=lambda name: rates[name])[:3]
     return {
-        "average": dict.fromkeys(base, 1 / len(base)),
+        "rankreg fit": dict.fromkeys(base, 1 / len(base)),
         "choice: best learner out of fold": {best: 1.0},
         "average of the best three": dict.fromkeys(three, 1 / 3),
         "average without useless learners": dict.fromkeys(useful, 1 / len(useful)),

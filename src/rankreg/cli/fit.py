@@ -67,7 +67,10 @@ def fit(
         list[str] | None,
         _training("Learner to use instead of the average of all, e.g. boosting; repeatable; several are averaged."),
     ] = None,
-    folds: Annotated[int | None, _training("Members per learner (default: 5; 10 with few positives).")] = None,
+    best: Annotated[
+        int | None, _training("Average only the best N learners, chosen inside the folds (default: all).")
+    ] = None,
+    folds: Annotated[int | None, _training("Folds (default: 5, dealt twice with few positives).")] = None,
     seed: Annotated[int | None, _training("Decides the folds and the training (default: 0).")] = None,
     loss: Annotated[str | None, _network("Base loss, e.g. bce, a-fl, w-bce (default: bce).")] = None,
     method: Annotated[str | None, _network("rankreg, buffer, alm or none (default: buffer).")] = None,
@@ -134,6 +137,7 @@ def fit(
                 per=per,
                 learners=learners,
                 folds=folds,
+                best=best,
                 threshold=threshold,
                 calibration=calibration,
                 test=test,

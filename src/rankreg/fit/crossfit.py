@@ -18,7 +18,6 @@ Labels = NDArray[np.int64]
 
 FOLDS, MORE_ROUNDS = 5, 2
 FEW_POSITIVES = 200  # below, rows are dealt twice
-AVERAGED = 3  # learners (docs/decisions/0045)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,20 +160,27 @@ class CrossFitted:
 
 
 def averaged(
-    learners: Mapping[str, OutOfFold], labels: Labels, folds: Folds, *, tpr: float = 0.95, most: int = AVERAGED
+    learners: Mapping[str, OutOfFold], labels: Labels, folds: Folds, *, tpr: float = 0.95, best: int | None = None
 ) -> CrossFitted:
-    """The average of the best learners, chosen for every fold by the rows of the other folds.
+    """The average of the learners with equal weights, or of the best of them.
 
-    The learners with the lowest FPR at the TPR, out of fold, are averaged with equal weights. What a row
-    says decides nothing about how that row is judged.
+    The best learners have the lowest FPR at the TPR, out of fold. They are chosen for every fold by the rows of the
+    other folds, so what a row says decides nothing about how that row is judged.
 
     Args:
         learners: cross-fitted on the same folds.
         labels: 0 or 1, (N,).
         folds: the folds.
         tpr: the target recall.
-        most: how many learners are averaged, default 3.
+        best: how many learners are averaged; by default all (docs/decisions/0045).
+
+    Raises:
+        ValueError: best is below 1.
     """
+    if best is not None and best < 1:
+        raise ValueError(f"--best must be at least 1, got {best}")
+    if best is None or best >= len(learners):
+        return CrossFitted(learners, {name: np.full(folds.members, 1 / len(learners)) for name in learners}, folds)
     weights = {name: np.zeros(folds.members) for name in learners}
     levels = {name: found.mean_levels for name, found in learners.items()}
     for place in range(folds.members):
@@ -183,9 +189,8 @@ def averaged(
             name: (fpr_at_tpr(labels[rows], own[rows], tpr), -auc(labels[rows], own[rows]))
             for name, own in levels.items()
         }
-        best = sorted(rates, key=lambda name: rates[name])[:most]
-        for name in best:
-            weights[name][place] = 1 / len(best)
+        for name in sorted(rates, key=lambda name: rates[name])[:best]:
+            weights[name][place] = 1 / best
     return CrossFitted(learners, weights, folds)
 
 

@@ -115,6 +115,7 @@ def fit(
     per: Per = "row",
     learners: Sequence[str] = (),
     folds: int | None = None,
+    best: int | None = None,
     threshold: ThresholdName = "auto",
     calibration: float = CALIBRATION,
     test: float = 0.0,
@@ -140,6 +141,8 @@ def fit(
             linear model on the features of the backbone. Default: all of `LEARNERS` for a table; for images
             the backbone's features, or the network where there is no backbone.
         folds: how many; by default 5, dealt twice with fewer than 200 positives.
+        best: average only so many learners: those with the fewest false alarms out of fold, chosen for every
+            fold by the other folds. Default: all.
         threshold: "certified" holds a part of the data out and proves the recall. "cross-fitted" uses the
             out-of-fold scores of all positives. "auto" certifies where a fifth of the positives suffices.
         calibration: the share that is held out to certify, default 0.2.
@@ -176,7 +179,7 @@ def fit(
     if frozen is not None and FROZEN in names:
         assert data.images is not None
         prepared = replace(prepared, features=frozen.features(data.images, progress=progress))
-    crossed = _cross_fitted(data, prepared, parts["train"], names, folds, tpr, seed, config, home, progress)
+    crossed = _cross_fitted(data, prepared, parts["train"], names, folds, best, tpr, seed, config, home, progress)
     if crossed is None:
         return None
     ensemble = crossed.ensemble
@@ -297,6 +300,7 @@ def _cross_fitted(
     rows: Rows,
     names: Sequence[str],
     folds: int | None,
+    best: int | None,
     tpr: float,
     seed: int,
     config: TrainConfig,
@@ -331,7 +335,7 @@ def _cross_fitted(
             bar.advance(task)
     if world.rank != 0:
         return None
-    return averaged({name: found[name] for name in chosen}, labels, dealt, tpr=tpr)
+    return averaged({name: found[name] for name in chosen}, labels, dealt, tpr=tpr, best=best)
 
 
 def _judged(
