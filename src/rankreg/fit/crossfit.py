@@ -119,6 +119,8 @@ def cross_fit(
     seconds = time.perf_counter() - start
     rows = views[learner.view]
     levels, scales = np.empty(folds.of_row.shape), []
+    if len(trained) != folds.members:
+        raise ValueError(f"the learner {name!r} has {len(trained)} members, the folds ask for {folds.members}")
     for place, member in enumerate(trained):
         held = folds.held(place)
         raw = member.score(rows[held])
@@ -165,8 +167,9 @@ def averaged(
 ) -> CrossFitted:
     """The average of the best learners, chosen for every fold by the rows of the other folds.
 
-    The learners with the lowest FPR at the TPR, out of fold, are averaged with equal weights. What a row
-    says decides nothing about how that row is judged.
+    The learners with the lowest FPR at the TPR, out of fold, are averaged with equal weights. The score and
+    the label of a row do not choose the learners that judge it. Its only influence is that it trained the
+    members whose scores of other rows do.
 
     Args:
         learners: cross-fitted on the same folds.
