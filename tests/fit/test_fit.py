@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 
 from rankreg.bundle import Threshold, export_onnx, load_bundle
 from rankreg.fit import Source, fit, load_source, settings
+from rankreg.metrics import fpr_at_tpr
 from rankreg.operating import certify, choose_threshold
 from rankreg.scores import Scores
 from rankreg.train.config import DEFAULTS
@@ -59,11 +59,16 @@ def test_too_few_positives_leave_the_threshold_uncertified_and_say_what_it_takes
     assert caught.mean() >= 0.98
 
 
-@pytest.mark.parametrize("tpr", [0.7, 0.95])  # certified, and not
-def test_one_model_has_one_threshold(rankreg: CommandLine, tmp_path: Path, tpr: float) -> None:
+QUICK = ("--learner", "logistic")
+
+
+@pytest.mark.parametrize(
+    ("tpr", "kind"), [(0.7, "certified"), (0.95, "cross-fitted"), (0.99, "expected")]
+)  # a fifth of 80 positives certifies 70 %, all of them are enough for 95 %, and too few for 99 %
+def test_one_model_has_one_threshold(rankreg: CommandLine, tmp_path: Path, tpr: float, kind: str) -> None:
     data = write_table(tmp_path / "data.csv")
-    arguments = ("--target", "sick", "--id", "name", "--epochs", 2, "--tpr", tpr, "--out", tmp_path / "out")
-    assert rankreg("fit", data, *arguments)[0] == 0
+    arguments = ("--target", "sick", "--id", "name", *QUICK, "--learner", "forest", "--tpr", tpr)
+    assert rankreg("fit", data, *arguments, "--out", tmp_path / "out")[0] == 0
     bundle = load_bundle(tmp_path / "out")
     summary = json.loads((tmp_path / "out/summary.json").read_text())
     page = (tmp_path / "out/report.html").read_text()
@@ -71,16 +76,21 @@ def test_one_model_has_one_threshold(rankreg: CommandLine, tmp_path: Path, tpr: 
     assert data_of_page is not None
     onnx_model = onnx.load(export_onnx(bundle, tmp_path / "model.onnx").out)
     metadata = {entry.key: json.loads(entry.value) for entry in onnx_model.metadata_props}
-    (compared,) = (node for node in onnx_model.graph.node if node.op_type == "Less")
+    nodes = {output: node for node in onnx_model.graph.node for output in node.output}
+    compared = nodes["alarm"]
+    while compared.op_type != "Less":  # the alarm: not below the threshold
+        compared = nodes[compared.input[0]]
     arrays = {array.name: onnx.numpy_helper.to_array(array) for array in onnx_model.graph.initializer}
-    value = bundle.card.threshold.value
-    assert bundle.card.threshold.certified == (tpr == 0.7)
-    assert summary["threshold"] == bundle.card.threshold.model_dump(mode="json")
-    assert summary["test"]["threshold"] == bundle.card.metrics["threshold"] == value
+    threshold = bundle.card.threshold
+    value = threshold.value
+    assert threshold.kind == kind
+    assert summary["threshold"] == threshold.model_dump(mode="json")
+    assert summary["judged"]["threshold"] == bundle.card.metrics["judged"]["threshold"] == value
     assert (metadata["threshold"], float(arrays[compared.input[1]])) == (value, value)
     assert repr(value) in data_of_page[1]
-    if bundle.card.threshold.certificate is not None:
-        assert bundle.card.threshold.certificate["threshold"] == value
+    assert threshold.certified == (threshold.certificate is not None) == (kind == "certified")
+    if threshold.certificate is not None:
+        assert threshold.certificate["threshold"] == value
 
 
 def test_options_win_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
@@ -106,33 +116,44 @@ def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
 
 
 def test_a_table_becomes_a_bundle_that_the_whole_command_line_can_use(rankreg: CommandLine, tmp_path: Path) -> None:
-    data = write_table(tmp_path / "data.csv")
-    arguments = ("fit", data, "--target", "sick", "--id", "name", "--tpr", "0.7", "--epochs", 4, "--seed", 3)
-    status, said, _ = rankreg(*arguments, "--out", tmp_path / "out")
+    data, out = write_table(tmp_path / "data.csv"), tmp_path / "out"
+    arguments = ("fit", data, "--target", "sick", "--id", "name", *QUICK, "--learner", "boosting", "--seed", 3)
+    status, said, _ = rankreg(*arguments, "--tpr", "0.7", "--out", out)
     assert status == 0
     assert "certified: at least 70 % of new positives" in said
-    assert f"rankreg predict {tmp_path / 'out'} NEW_DATA --out scores.csv" in said
+    assert f"rankreg predict {out} NEW_DATA --out scores.csv" in said
 
-    calibration = pd.read_csv(tmp_path / "out/calibration-scores.csv")
-    card = load_bundle(tmp_path / "out").card
+    calibration = pd.read_csv(out / "calibration-scores.csv")
+    judged = pd.read_csv(out / "out-of-fold-scores.csv")
+    card = load_bundle(out).card
     assert sum(part["samples"] for part in card.parts.values()) == 400
+    assert sorted([*calibration.id, *judged.id]) == sorted(pd.read_csv(data).name)
     positives = calibration.score[calibration.label == 1]
     assert (positives >= card.threshold.value).mean() >= 0.7
-    status, said, _ = rankreg(
-        "certify", tmp_path / "out/calibration-scores.csv", "--label", "label", "--score", "score", "--tpr", "0.7"
-    )
+    labels = ("--label", "label", "--score", "score")
+    status, said, _ = rankreg("certify", out / "calibration-scores.csv", *labels, "--tpr", "0.7")
     assert status == 0
 
-    before = (tmp_path / "out/bundle/bundle.json").read_bytes()
-    assert rankreg(*arguments, "--out", tmp_path / "out")[0] == 0
-    assert (tmp_path / "out/bundle/bundle.json").read_bytes() == before
+    before = {file.name: file.read_bytes() for file in (out / "bundle").iterdir()}
+    assert rankreg(*arguments, "--tpr", "0.7", "--out", out)[0] == 0
+    assert {file.name: file.read_bytes() for file in (out / "bundle").iterdir()} == before
 
-    weights = (tmp_path / "out/bundle/model.safetensors").read_bytes()
-    status, said, _ = rankreg(*arguments, "--tpr", "0.99", "--out", tmp_path / "out")
+    new = tmp_path / "scores.csv"
+    assert rankreg("predict", out, data, "--out", new)[0] == 0
+    scored = pd.read_csv(new).set_index("id")
+    np.testing.assert_allclose(scored.score[calibration.id], calibration.score, rtol=1e-5, atol=1e-5)
+    assert (scored.alarm == (scored.score >= card.threshold.value)).all()
+    evaluated = json.loads(rankreg("evaluate", out, data, "--json")[1])
+    truth = pd.read_csv(data).set_index("name").sick[scored.index]
+    assert evaluated["recall"]["estimate"] == pytest.approx(scored.alarm[truth == 1].mean())
+    assert evaluated["fpr"]["estimate"] == pytest.approx(scored.alarm[truth == 0].mean())
+
+    status, said, _ = rankreg(*arguments, "--tpr", "0.99", "--out", out)
     assert status == 0
-    assert "UNCERTIFIED: 12 calibration positives" in said
-    assert "--tpr 0.779" in said  # 0.05^(1/12) = 0.7791, rounded down
-    assert (tmp_path / "out/bundle/model.safetensors").read_bytes() == weights
+    found = load_bundle(out).card.threshold
+    assert (found.kind, found.certified, found.calibration_positives) == ("expected", False, 80)
+    assert found.positives_needed == 299  # the least n with 0.99^n ≤ 0.05
+    assert "expected: " in said
 
 
 def test_the_four_parts_are_disjoint_and_copies_stay_together(tmp_path: Path) -> None:
@@ -147,43 +168,31 @@ def test_the_four_parts_are_disjoint_and_copies_stay_together(tmp_path: Path) ->
 
 def test_images_become_a_bundle(rankreg: CommandLine, tmp_path: Path) -> None:
     images = write_images(tmp_path / "images")
-    status, said, error = rankreg(
-        *(
-            "fit",
-            images,
-            "--positive",
-            "bad",
-            "--size",
-            16,
-            "--epochs",
-            2,
-            "--tpr",
-            "0.9",
-            "--out",
-            tmp_path / "out",
-        )
-    )
+    options = ("--positive", "bad", "--size", 16, "--epochs", 2, "--folds", 2, "--tpr", "0.9")
+    status, said, error = rankreg("fit", images, *options, "--out", tmp_path / "out")
     assert (status, error) == (0, "")
-    assert "UNCERTIFIED: 4 calibration positives are too few to guarantee 90 %" in said
+    assert "expected: " in said
     card = load_bundle(tmp_path / "out").card
+    assert (card.threshold.kind, card.threshold.calibration_positives) == ("expected", 24)
     assert card.preprocessing == {"kind": "image", "height": 16, "width": 16}
     assert card.classes == ("good", "bad")
+    assert [(learner.name, learner.members) for learner in card.learners] == [("network", 4)]  # 2 rounds of 2
 
 
 @pytest.mark.slow
 def test_mammography_is_fitted_without_a_copy_on_both_sides(tmp_path: Path) -> None:
     path = shared_data() / "tabular/mammography.csv.xz"
     source = Source(path, target="6", positive="'1'", header=False)
-    splits = load_source(source, tmp_path)
+    fitted = fit(source, tmp_path / "out", tpr=0.9, learners=["logistic"], test=0.2, progress=False)
+    assert fitted is not None
     features = pd.read_csv(path, header=None).drop(columns=6).apply(tuple, axis=1)
-    seen = [set(features.iloc[part.rows]) for part in splits.parts.values()]
+    places = [tmp_path / f"out/{name}-scores.csv" for name in ("out-of-fold", "calibration", "test")]
+    seen = [set(features.iloc[pd.read_csv(place).id - 1]) for place in places]
     assert sum(map(len, seen)) == len(set.union(*seen)) == features.nunique()
 
-    fitted = fit(splits, settings("table", 0.9, epochs=3), tmp_path / "out", tpr=0.9)
-    assert fitted is not None
     assert fitted.threshold.certified
-    assert fitted.threshold.calibration_positives == 39
-    assert fitted.test.auc.estimate > 0.85  # far from the 0.5 of a broken pipeline
+    assert fitted.test is not None
+    assert min(fitted.test.auc.estimate, fitted.judged.auc.estimate) > 0.85  # far from the 0.5 of a broken pipeline
 
 
 @pytest.mark.slow
@@ -196,7 +205,7 @@ def test_a_folder_of_skin_lesions_goes_all_the_way_to_predict(rankreg: CommandLi
         (tmp_path / "lesions" / str(kinds[k]) / f"{k}.jpg").write_bytes(jpeg[offsets[k] : offsets[k + 1]].tobytes())
     images, out = tmp_path / "lesions", tmp_path / "out"
     options = ("--positive", "mel", "--rest-negative", "--size", 32, "--epochs", 2, "--tpr", "0.5")
-    status, said, error = rankreg("fit", images, *options, "--out", out)
+    status, said, error = rankreg("fit", images, *options, "--folds", 2, "--out", out)
     assert status == 0, error
     assert "certified: at least 50 %" in said
     assert rankreg("predict", out, images, "--out", tmp_path / "scores.csv")[0] == 0
@@ -207,13 +216,30 @@ def test_a_folder_of_skin_lesions_goes_all_the_way_to_predict(rankreg: CommandLi
 
 
 def test_the_summary_is_also_there_for_programs(rankreg: CommandLine, tmp_path: Path) -> None:
-    data = write_table(tmp_path / "data.csv")
-    rankreg("fit", data, "--target", "sick", "--drop", "name", "--epochs", 1, "--out", tmp_path / "out")
-    summary = json.loads((tmp_path / "out/summary.json").read_text())
-    test = pd.read_csv(tmp_path / "out/test-scores.csv")
-    alarms = test.score >= summary["threshold"]["value"]
-    assert summary["test"]["fpr"]["estimate"] == pytest.approx(alarms[test.label == 0].mean())
-    assert summary["test"]["recall"]["estimate"] == pytest.approx(alarms[test.label == 1].mean())
+    data, out = write_table(tmp_path / "data.csv"), tmp_path / "out"
+    options = ("--target", "sick", "--drop", "name", *QUICK, "--learner", "extra-trees", "--test", "0.25")
+    assert rankreg("fit", data, *options, "--out", out)[0] == 0
+    summary = json.loads((out / "summary.json").read_text())
+    for name, file in (("test", "test-scores.csv"), ("judged", "out-of-fold-scores.csv")):
+        scores = pd.read_csv(out / file)
+        alarms = scores.score >= summary["threshold"]["value"]
+        assert summary[name]["fpr"]["estimate"] == pytest.approx(alarms[scores.label == 0].mean())
+        assert summary[name]["recall"]["estimate"] == pytest.approx(alarms[scores.label == 1].mean())
+    judged = pd.read_csv(out / "out-of-fold-scores.csv")
+    assert (
+        summary["parts"]["train"]
+        == {"samples": 300, "positives": 60}
+        == {
+            "samples": len(judged),
+            "positives": judged.label.sum(),
+        }
+    )
+    assert summary["folds"] == 5
+    race = {learner["name"]: learner for learner in summary["learners"]}
+    assert race.keys() == {"logistic", "extra-trees", "average"}
+    expected = fpr_at_tpr(judged.label.to_numpy(), judged.score.to_numpy(), 0.95)
+    assert race["average"]["fpr"]["estimate"] == pytest.approx(expected)
+    assert race["logistic"]["weight"] + race["extra-trees"]["weight"] == pytest.approx(1)
 
 
 def test_the_seed_of_the_file_cuts_the_parts_too_unless_an_option_says_otherwise(
@@ -221,50 +247,15 @@ def test_the_seed_of_the_file_cuts_the_parts_too_unless_an_option_says_otherwise
 ) -> None:
     data = write_table(tmp_path / "data.csv")
     (tmp_path / "own.toml").write_text("seed = 5\n")
-    arguments = ("fit", data, "--target", "sick", "--id", "name", "--epochs", 1, "--config", tmp_path / "own.toml")
-    for name, seed, options in (("file", 5, ()), ("option", 0, ("--seed", 0))):
-        assert rankreg(*arguments, *options, "--out", tmp_path / name)[0] == 0
-        expected = load_source(Source(data, target="sick", id_column="name", seed=seed), tmp_path)["test"].ids
-        assert set(pd.read_csv(tmp_path / name / "test-scores.csv").id) == set(expected)
-        assert load_bundle(tmp_path / name).card.training["seed"] == seed
-
-
-def test_the_calibration_share_that_the_summary_names_is_enough(rankreg: CommandLine, tmp_path: Path) -> None:
-    data = write_table(tmp_path / "data.csv")
-    arguments = ("fit", data, "--target", "sick", "--id", "name", "--epochs", 1, "--tpr", "0.9", "--out")
-    said = rankreg(*arguments, tmp_path / "few")[1]
-    assert "UNCERTIFIED" in said
-    assert "(no new training)" in said
-    share = re.search(r"--calibration ([0-9.]+)", said)
-    assert share is not None
-    assert share[1] == "0.37"  # 29 of 80 positives, rounded up
-    assert "certified: at least 90 %" in rankreg(*arguments, tmp_path / "more", "--calibration", share[1])[1]
-
-
-@pytest.fixture
-def fitted_by(rankreg: CommandLine, tmp_path: Path) -> Callable[[str], str]:
-    """What a fit says that chooses its epoch in that way."""
-    data, own = write_table(tmp_path / "data.csv"), tmp_path / "own.toml"
-
-    def said(selection: str) -> str:
-        own.write_text(f'selection = "{selection}"\n')
-        places = ("--config", own, "--out", tmp_path / "out")
-        return rankreg("fit", data, "--target", "sick", "--id", "name", "--epochs", 2, *places)[1]
-
-    return said
-
-
-def test_the_last_epoch_is_not_called_the_best(fitted_by: Callable[[str], str]) -> None:
-    said = fitted_by("last")
-    assert "epoch 2 of 2, the last one" in said
-    assert "no new training" in said  # for another TPR
-
-
-def test_advice_that_would_not_help_is_not_given(fitted_by: Callable[[str], str]) -> None:
-    said = fitted_by("fpr")
-    assert "UNCERTIFIED" in said
-    assert "--calibration" not in said  # it takes 59 positives, and 65 % of 80 are 52
-    assert "no new training" not in said  # the epoch was chosen for this TPR
+    arguments = ("fit", data, "--target", "sick", "--id", "name", "--test", "0.2", "--folds", 2)
+    own = ("--config", tmp_path / "own.toml", "--epochs", 1)
+    tested = {}
+    for name, options in {"file": own, "option": (*own, "--seed", 0), "5": ("--seed", 5), "0": ()}.items():
+        learner = () if "--config" in options else QUICK
+        assert rankreg(*arguments, *options, *learner, "--out", tmp_path / name)[0] == 0
+        tested[name] = set(pd.read_csv(tmp_path / name / "test-scores.csv").id)
+        assert load_bundle(tmp_path / name).card.training["seed"] == (5 if name in ("file", "5") else 0)
+    assert tested["file"] == tested["5"] != tested["option"] == tested["0"]
 
 
 def test_names_of_rows_are_no_feature_and_hide_no_copies(rankreg: CommandLine, tmp_path: Path) -> None:
@@ -278,8 +269,7 @@ def test_names_of_rows_are_no_feature_and_hide_no_copies(rankreg: CommandLine, t
         "sick",
         "--positive",
         "1.0",
-        "--epochs",
-        1,
+        *QUICK,
         "--out",
         tmp_path / "out",
     )

@@ -72,41 +72,44 @@ def test_copies_and_groups_are_linked(copied: Path, tmp_path: Path) -> None:
 def test_the_number_of_units_certifies_not_the_number_of_rows(
     rankreg: CommandLine, copied: Path, tmp_path: Path
 ) -> None:
-    arguments = ("fit", copied, "--target", "sick", "--drop", "patient", "--epochs", 1, "--out", tmp_path / "out")
-    assert rankreg(*arguments, "--tpr", "0.9")[0] == 0
+    options = ("--target", "sick", "--drop", "patient", "--learner", "logistic")
+    arguments = ("fit", copied, *options, "--out", tmp_path / "out")
+    assert rankreg(*arguments, "--tpr", "0.95", "--confidence", "0.99")[0] == 0
     found = load_bundle(tmp_path / "out").card.threshold
-    scores = pd.read_csv(tmp_path / "out/calibration-scores.csv")
-    positives = scores[scores.label == 1]
-    assert found.calibration_positives == len(positives) == 60
-    assert found.units == positives.unit.nunique() == 12
-    assert (found.certified, found.per) == (False, "row")  # 60 rows would do, 12 units do not
+    judged = pd.read_csv(tmp_path / "out/out-of-fold-scores.csv")
+    positives = judged[judged.label == 1]
+    assert found.calibration_positives == len(positives) == 400
+    assert found.units == positives.unit.nunique() == 80
+    assert (found.kind, found.per) == ("expected", "row")  # 400 rows would do, 80 units do not
     assert found.positives_needed is None
-    assert found.units_needed == 29  # the least n with 0.9^n ≤ 0.05
-    assert found.highest_tpr == pytest.approx(0.05 ** (1 / 12))
+    assert found.units_needed == 90  # the least n with 0.95^n ≤ 0.01
+    assert found.highest_tpr == pytest.approx(0.01 ** (1 / 80))
     summary = json.loads((tmp_path / "out/summary.json").read_text())
-    assert summary["threshold"]["units"] == 12
-    assert summary["parts"]["calibration"] == {"samples": 300, "positives": 60, "positive_units": 12}
-    assert summary["test"]["units"] == 12
+    assert summary["threshold"]["units"] == 80
+    assert summary["parts"]["train"] == {"samples": 2000, "positives": 400, "positive_units": 80}
+    assert summary["judged"]["units"] == 80
 
     assert rankreg(*arguments, "--tpr", "0.7")[0] == 0
     found = load_bundle(tmp_path / "out").card.threshold
+    held = pd.read_csv(tmp_path / "out/calibration-scores.csv")
+    positives = held[held.label == 1]
     assert found.certified
     assert found.certificate is not None
-    assert (found.certificate["units"], found.certificate["per"]) == (12, "row")
+    assert (found.certificate["units"], found.certificate["per"]) == (16, "row")
     rank = certified_rank(UnitSizes.of(unit_sizes(positives.unit, slice(None))), 0.7, 0.95)
     assert found.value == pytest.approx(lowered(np.sort(positives.score)[rank - 1]), abs=1e-6)
-    assert rank < certified_rank(60, 0.7, 0.95)
+    assert rank < certified_rank(80, 0.7, 0.95)
 
-    assert rankreg(*arguments[:-1], tmp_path / "split", "--split-copies", "--tpr", "0.9")[0] == 0
+    assert rankreg(*arguments[:-1], tmp_path / "split", "--split-copies", "--tpr", "0.95")[0] == 0
     found = load_bundle(tmp_path / "split").card.threshold
-    assert (found.certified, found.units, found.calibration_positives) == (True, None, 60)
+    assert (found.certified, found.units, found.calibration_positives) == (True, None, 80)
     assert "unit" not in pd.read_csv(tmp_path / "split/calibration-scores.csv")
 
 
 def test_a_recall_of_units_counts_a_unit_as_caught_with_its_highest_positive(
     rankreg: CommandLine, copied: Path, tmp_path: Path
 ) -> None:
-    arguments = ("fit", copied, "--target", "sick", "--group", "patient", "--tpr", "0.7", "--epochs", 1)
+    arguments = ("fit", copied, "--target", "sick", "--group", "patient", "--tpr", "0.7", "--learner", "logistic")
     status, said, _ = rankreg(*arguments, "--per", "unit", "--out", tmp_path / "out")
     assert status == 0
     found = load_bundle(tmp_path / "out").card.threshold
@@ -130,10 +133,21 @@ def test_where_a_recall_is_promised_the_assumption_is_said(
 ) -> None:
     out = tmp_path / "out"
     said = rankreg(
-        "fit", copied, "--target", "sick", "--drop", "patient", "--epochs", 1, "--tpr", "0.7", "--out", out
+        "fit",
+        copied,
+        "--target",
+        "sick",
+        "--drop",
+        "patient",
+        "--learner",
+        "logistic",
+        "--tpr",
+        "0.7",
+        "--out",
+        out,
     )[1]
     expected = assumption(load_bundle(out).card.threshold)
-    assert "12 units" in expected
+    assert "16 units" in expected
     answers = [
         said,
         rankreg("evaluate", out, copied)[1],
@@ -146,7 +160,18 @@ def test_where_a_recall_is_promised_the_assumption_is_said(
 def test_a_bundle_from_before_units_is_still_read(rankreg: CommandLine, tmp_path: Path) -> None:
     data = write_table(tmp_path / "data.csv")
     rankreg(
-        "fit", data, "--target", "sick", "--id", "name", "--epochs", 1, "--tpr", "0.7", "--out", tmp_path / "out"
+        "fit",
+        data,
+        "--target",
+        "sick",
+        "--id",
+        "name",
+        "--learner",
+        "logistic",
+        "--tpr",
+        "0.7",
+        "--out",
+        tmp_path / "out",
     )
     card = tmp_path / "out/bundle/bundle.json"
     content = json.loads(card.read_text())
@@ -157,7 +182,7 @@ def test_a_bundle_from_before_units_is_still_read(rankreg: CommandLine, tmp_path
     content["sha256"] = digest(content)
     card.write_text(json.dumps(content))
     found = load_bundle(tmp_path / "out").card.threshold
-    assert (found.certified, found.units, found.per, found.calibration_positives) == (True, None, "row", 12)
+    assert (found.certified, found.units, found.per, found.calibration_positives) == (True, None, "row", 16)
     assert rankreg("predict", tmp_path / "out", data, "--out", tmp_path / "scores.csv")[0] == 0
 
 
@@ -192,7 +217,7 @@ def test_images_of_one_patient_stay_together_and_are_one_unit(tmp_path: Path) ->
 def test_groups_of_images_go_all_the_way_to_the_certificate(rankreg: CommandLine, tmp_path: Path) -> None:
     images = write_images(tmp_path / "images", negatives=90, positives=90)
     groups = write_groups(tmp_path / "groups.csv", patients(images))
-    arguments = ("fit", images, "--positive", "bad", "--size", 16, "--epochs", 1, "--tpr", "0.5")
+    arguments = ("fit", images, "--positive", "bad", "--size", 16, "--epochs", 1, "--folds", 2, "--tpr", "0.5")
     status, _, error = rankreg(*arguments, "--groups", groups, "--out", tmp_path / "out")
     assert (status, error) == (0, "")
     found = load_bundle(tmp_path / "out").card.threshold
@@ -275,13 +300,13 @@ def test_scores_keep_their_units_on_disk(tmp_path: Path) -> None:
 
 def test_without_copies_and_groups_every_sample_is_a_unit(rankreg: CommandLine, tmp_path: Path) -> None:
     data = write_table(tmp_path / "data.csv")
-    arguments = ("fit", data, "--target", "sick", "--id", "name", "--epochs", 1, "--tpr", "0.7")
+    arguments = ("fit", data, "--target", "sick", "--id", "name", "--learner", "logistic", "--tpr", "0.7")
     found = {}
     for per in ("row", "unit"):
         assert rankreg(*arguments, "--per", per, "--out", tmp_path / per)[0] == 0
         found[per] = load_bundle(tmp_path / per).card.threshold
     assert found["row"].value == found["unit"].value
-    assert (found["row"].units, found["unit"].units) == (None, 12)
+    assert (found["row"].units, found["unit"].units) == (None, 16)
     assert pd.read_csv(tmp_path / "unit/calibration-scores.csv").unit.is_unique
 
 
@@ -296,7 +321,7 @@ def test_the_report_of_a_fit_shows_the_bundles_certificate(
         return pages[-1]
 
     monkeypatch.setattr("rankreg.report.page.cards", watched)
-    arguments = ("fit", copied, "--target", "sick", "--group", "patient", "--epochs", 1, "--tpr", "0.6")
+    arguments = ("fit", copied, "--target", "sick", "--group", "patient", "--learner", "logistic", "--tpr", "0.6")
     assert rankreg(*arguments, "--per", per, "--out", tmp_path / "out")[0] == 0
     ((card,),) = pages
     found = load_bundle(tmp_path / "out").card.threshold

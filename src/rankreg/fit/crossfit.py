@@ -118,6 +118,8 @@ def cross_fit(
     seconds = time.perf_counter() - start
     rows = views[learner.view]
     levels, scales = np.empty(folds.of_row.shape), []
+    if len(trained) != folds.members:
+        raise ValueError(f"the learner {name!r} has {len(trained)} members, the folds ask for {folds.members}")
     for place, member in enumerate(trained):
         held = folds.held(place)
         raw = member.score(rows[held])
@@ -165,7 +167,8 @@ def averaged(
     """The average of the learners with equal weights, or of the best of them.
 
     The best learners have the lowest FPR at the TPR, out of fold. They are chosen for every fold by the rows of the
-    other folds, so what a row says decides nothing about how that row is judged.
+    other folds. The score and the label of a row do not choose the learners that judge it. Its only influence is that
+    it trained the members whose scores of other rows do.
 
     Args:
         learners: cross-fitted on the same folds.

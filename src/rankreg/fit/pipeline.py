@@ -443,7 +443,7 @@ def _save(
         parts={name: _counted(data, rows) for name, rows in parts.items()},
         metrics=json_value(
             {name: one.to_dict() for name, one in evaluations.items()}
-            | {"learners": [one.to_dict() for one in race]}
+            | {"learners": [_without_time(one.to_dict()) for one in race]}
         ),
         versions=versions_of("rankreg", "torch", "lightgbm", "scikit-learn", "numpy", "pandas", "safetensors"),
     )
@@ -468,6 +468,11 @@ def _backbone(data: OwnData, name: str | None, learners: Sequence[str]) -> Froze
         if name is not None or FROZEN in learners:
             raise
         return None
+
+
+def _without_time(raced: Mapping[str, Any]) -> dict[str, Any]:
+    """The same fit makes the same bundle, however long it took."""
+    return {name: value for name, value in raced.items() if name != "seconds"}
 
 
 def _settings_of(name: str, config: TrainConfig) -> Mapping[str, Any]:
