@@ -29,7 +29,7 @@ from rankreg.bundle.trees import Tree, Trees
 from rankreg.datasets.images import read_image
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.fit.crossfit import cross_fit_all, folds_for
-from rankreg.fit.learners import LEARNERS
+from rankreg.fit.learners import LEARNERS, shape_of
 from rankreg.models import MLPShape, ResNetShape, build_model
 from tests.bundle.ensembles import TREES, image_ensemble, table, table_ensemble
 from tests.bundle.test_storage import TABLE, contents
@@ -47,8 +47,7 @@ def fitted(file: Path, target: str, out: Path, *names: str) -> Bundle:
     ensemble = cross_fit_all(
         {name: LEARNERS[name] for name in names}, views, labels, folds_for(labels, None)
     ).ensemble
-    shape = MLPShape(hidden=(64, 64), dropout=0.1, features=views["normal"].shape[1], classes=2, head="score")
-    cards = [learner_card(one, model=shape if one.name == "mlp" else None) for one in ensemble.learners]
+    cards = [learner_card(one, model=shape_of(one)) for one in ensemble.learners]
     said = preparation.to_dict() | {"target": target, "positive": "sick", "id_column": None, "header": True}
     return save_ensemble(out, ensemble, cards, **contents(model=None, preprocessing=said))
 

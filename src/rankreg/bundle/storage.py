@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -69,7 +70,11 @@ class Bundle:
             return score(self.model, inputs, precision="float32", device=device)
         if self.card.preprocessing["kind"] == "image":
             return self.model.score(ImageViews(inputs))
-        return self.model.score(TableViews(inputs, TablePreprocessor.from_dict(self.card.preprocessing)))
+        return self.model.score(TableViews(inputs, self._preparation))
+
+    @cached_property
+    def _preparation(self) -> TablePreprocessor:
+        return TablePreprocessor.from_dict(self.card.preprocessing)
 
 
 def save_bundle(folder: Path, network: nn.Module, **card: Any) -> Bundle:
@@ -202,15 +207,22 @@ def _load_ensemble(home: Path, card: BundleCard) -> Bundle:
         texts = {}
         for name, sha256 in card.trees.items():
             if not (home / name).is_file():
-                raise ValueError(f"{home} has no {name}: the bundle is not whole; copy all of its files")
+                raise ValueError(
+                    f"it has no {name}: it is not whole; copy all of its files, or get the bundle again"
+                )
             texts[name] = _read_checked(home / name, sha256, LARGEST_TREES).decode("ascii")
         learners = [unpack(learner, features, arrays, texts) for learner in card.learners]
+        places = [f"{learner.name}.{fold}." for learner in card.learners for fold in range(learner.members)]
+        extra = [name for name in arrays if not name.startswith(tuple(places))]
+        if extra:
+            raise ValueError(f"{WEIGHTS} holds {extra[0]!r:.40}, which belongs to no member; get the bundle again")
     except (SafetensorError, UnicodeDecodeError) as error:
         raise ValueError(
             f"{home}: the files are damaged: {shorten(str(error), 300)}; get the bundle again"
         ) from error
     except ValueError as error:
-        raise ValueError(f"{home}: {error}") from error
+        advice = "" if "get the bundle again" in str(error) else "; get the bundle again"
+        raise ValueError(f"{home}: {error}{advice}") from error
     return Bundle(Ensemble(learners), card)
 
 
