@@ -14,6 +14,7 @@ TABLES = (
     "train_speed",
     "bench_overhead",
     "boosting_speed",
+    "fit_speed",
     "footprint",
 )
 

@@ -14,7 +14,7 @@ from rankreg.datasets.partitions import stratified_parts
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.fit import settings
-from rankreg.fit.crossfit import OutOfFold, cross_fit, folds_for
+from rankreg.fit.crossfit import OutOfFold, averaged, cross_fit, folds_for
 from rankreg.fit.learners import LEARNERS, RANKED
 from rankreg.metrics import fpr_at_tpr
 from rankreg.operating import auc_interval
@@ -145,12 +145,15 @@ def cross_fitted(half: Half, names: Mapping[str, Any]) -> Iterator[tuple[str, Fl
     for name, learner in names.items():
         start = time.perf_counter()
         found[name] = cross_fit(learner, name, views, half.labels, folds)
-        raw = [member.score(new[learner.view]) for member in found[name].fitted.members]
-        scales = found[name].fitted.scales
+        raw = [member.score(new[learner.view]) for member in found[name].members]
+        scales = found[name].scales
         levels[name] = np.mean([scale(one) for scale, one in zip(scales, raw, strict=True)], axis=0)
         logits[name] = np.mean(raw, axis=0)
         yield f"cross-fitted {name}", levels[name], time.perf_counter() - start
     base = [name for name in LEARNERS if name in found]
+    start = time.perf_counter()
+    fitted = averaged({name: found[name] for name in base}, half.labels, folds).ensemble
+    yield "rankreg fit", fitted.score(new).astype(np.float64), time.perf_counter() - start
     for name, weights in combinations(found, half.labels, base).items():
         yield name, sum(weight * levels[one] for one, weight in weights.items()), 0.0  # type: ignore[misc]
     yield "average of logits", np.mean([logits[name] for name in base], axis=0), 0.0
@@ -162,8 +165,8 @@ def cross_fitted(half: Half, names: Mapping[str, Any]) -> Iterator[tuple[str, Fl
 
 def combinations(found: Mapping[str, OutOfFold], labels: Labels, base: list[str]) -> dict[str, dict[str, float]]:
     """Weights of the learners, from nothing but out-of-fold scores."""
-    rates = {name: fpr_at_tpr(labels, found[name].levels, 0.95) for name in base}
-    areas = {name: auc_interval(labels, found[name].levels) for name in base}
+    rates = {name: fpr_at_tpr(labels, found[name].mean_levels, 0.95) for name in base}
+    areas = {name: auc_interval(labels, found[name].mean_levels) for name in base}
     best = min(base, key=lambda name: rates[name])
     highest = max(base, key=lambda name: areas[name].estimate)
     useful = [name for name in base if areas[name].high >= areas[highest].low]

@@ -1,6 +1,7 @@
 """Networks: binary ones return one score per sample, (N,), multi-class ones logits (N, K).
 
-A description (`ResNetShape`, `MLPShape`) is plain data that survives JSON; `build_model` makes the network from it.
+A description (`ResNetShape`, `BackboneShape`, `MLPShape`) is plain data that survives JSON; `build_model` makes the
+network from it. The weights of a pretrained one come from `rankreg.backbones` or from a bundle.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from torch.nn import functional
 from rankreg._checks import at_least_float32
 from rankreg.names import look_up
 
-__all__ = ["MLPShape", "ResNetShape"]
+__all__ = ["BackboneShape", "MLPShape", "ResNetShape"]
 
 HeadName = Literal["score", "pair", "cosine"]
 PixelsName = Literal["cifar", "imagenet"]
@@ -28,7 +29,22 @@ WIDEST = 6.0  # times the channels of a ResNet-18, which has 11 million weights 
 NORMALISATIONS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {  # mean and deviation, per channel
     "cifar": ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)),
     "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    "efficientnet-lite": ((127 / 255,) * 3, (128 / 255,) * 3),
 }
+
+# EfficientNet-Lite0, stage by stage: blocks, kernel, stride, expansion, channels.
+LITE0 = (
+    (1, 3, 1, 1, 16),
+    (2, 3, 2, 6, 24),
+    (2, 5, 2, 6, 40),
+    (3, 3, 2, 6, 80),
+    (3, 5, 1, 6, 112),
+    (4, 5, 2, 6, 192),
+    (1, 3, 1, 6, 320),
+)
+LITE_STAGES = len(LITE0) + 2  # the first and the last convolution count as stages
+LITE_POOLED = (2, 3, 5, 7, 8)  # stages whose mean over the map is a feature: the last one of every resolution
+STRIDE = 32  # pixels of a side that become one
 
 
 class _Shape(BaseModel):
@@ -66,6 +82,29 @@ class ResNetShape(_Shape):
         return width
 
 
+class BackboneShape(_Shape):
+    """A network that starts from ImageNet weights, for uint8 images of any size: pooled features and a linear head.
+
+    The features are the means over the maps of several stages. Batch normalisation keeps its ImageNet statistics.
+
+    Args:
+        head: "score", "pair" or "cosine". Default None: what the loss needs.
+        classes: at least 2. Default None: taken from the data.
+        name: "efficientnet-lite0".
+        side: images are resized to this many pixels a side, a multiple of 32. Default 128.
+        trainable: how many of the last of 9 stages are trained with the head. Default 3; 0: the head alone.
+        flips: score the mean features of an image and its mirror image. Default True.
+
+    >>> BackboneShape(side=96).trainable
+    3
+    """
+
+    name: Literal["efficientnet-lite0"] = "efficientnet-lite0"
+    side: int = Field(default=128, ge=STRIDE, le=512, multiple_of=STRIDE)
+    trainable: int = Field(default=3, ge=0, le=LITE_STAGES)
+    flips: bool = True
+
+
 class MLPShape(_Shape):
     """A multi-layer perceptron for rows of numbers, with layer normalisation: no statistics of the batch.
 
@@ -96,10 +135,11 @@ class MLPShape(_Shape):
         return self
 
 
-ModelShape = Annotated[ResNetShape | MLPShape, Field(discriminator="name")]
+AnyShape = ResNetShape | BackboneShape | MLPShape
+ModelShape = Annotated[AnyShape, Field(discriminator="name")]
 
 
-def build_model(shape: ResNetShape | MLPShape) -> nn.Module:
+def build_model(shape: AnyShape) -> nn.Module:
     """Make the network of a description. Its weights come from torch's global generator.
 
     shape: with the number of classes and, for an MLP, of features. The network returns (N,) scores
@@ -119,7 +159,7 @@ class Pixels(nn.Module):
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, name: PixelsName = "cifar") -> None:
+    def __init__(self, name: str = "cifar") -> None:
         super().__init__()
         mean, deviation = look_up(NORMALISATIONS, name, "normalisation")
         self.register_buffer("mean", 255 * torch.tensor(mean).view(1, -1, 1, 1))
@@ -222,6 +262,109 @@ class ResNet(nn.Module):
         return full_precision(self.head, features)
 
 
+class Backbone(nn.Module):
+    """What every pretrained network is to us: uint8 images (N, 3, H, W) in, pooled features (N, D) out."""
+
+    pixels: Pixels
+    width: int  # D
+
+    def forward(self, images: Tensor, side: int) -> Tensor:
+        return self.pooled(resized(self.pixels(images), side))
+
+    def pooled(self, maps: Tensor) -> Tensor:
+        """Features (N, D) of normalised images: means over the maps of several stages."""
+        raise NotImplementedError
+
+
+class InvertedBlock(nn.Module):
+    """A 1×1 convolution to more channels, one convolution per channel, a 1×1 convolution to few; a shortcut.
+
+    Reference: Sandler et al., "MobileNetV2: inverted residuals and linear bottlenecks", CVPR 2018.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
+        super().__init__()
+        inner = inputs * expansion
+        layers = [] if expansion == 1 else [*_convolved(inputs, inner, 1, 1), nn.ReLU6()]
+        layers += [*_convolved(inner, inner, kernel, stride, groups=inner), nn.ReLU6()]
+        self.layers = nn.Sequential(*layers, *_convolved(inner, outputs, 1, 1))
+        self.shortcut = stride == 1 and inputs == outputs
+
+    def forward(self, maps: Tensor) -> Tensor:
+        inner: Tensor = self.layers(maps)
+        return inner + maps if self.shortcut else inner
+
+
+class EfficientNetLite0(Backbone):
+    """EfficientNet-Lite0 without its last layer; its features have 1,776 columns, from coarse to fine stages.
+
+    Reference: Tan and Le, "EfficientNet: rethinking model scaling for convolutional neural networks", ICML 2019.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pixels = Pixels("efficientnet-lite")
+        stages: list[nn.Module] = [nn.Sequential(*_convolved(3, 32, 3, 2), nn.ReLU6())]
+        inputs = 32
+        for blocks, kernel, stride, expansion, outputs in LITE0:
+            stage: list[nn.Module] = []
+            for block in range(blocks):
+                stage.append(InvertedBlock(inputs, outputs, kernel, stride if block == 0 else 1, expansion))
+                inputs = outputs
+            stages.append(nn.Sequential(*stage))
+        self.stages = nn.Sequential(*stages, nn.Sequential(*_convolved(inputs, 1280, 1, 1), nn.ReLU6()))
+        self.width = sum([LITE0[place - 1][-1] for place in LITE_POOLED[:-1]], start=1280)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def pooled(self, maps: Tensor) -> Tensor:
+        means = []
+        for place, stage in enumerate(self.stages):
+            maps = stage(maps)
+            if place in LITE_POOLED:
+                means.append(at_least_float32(maps).mean(dim=(2, 3)))
+        return torch.cat(means, dim=1)
+
+
+class Standardise(nn.Module):
+    """Features (N, D) with the means and deviations of some training samples; a row has length about 1."""
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("deviation", torch.ones(width))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return (features - self.mean) / self.deviation
+
+
+class BackboneNetwork(nn.Module):
+    """A backbone, its features standardised, a head. Frozen stages get no gradient."""
+
+    def __init__(self, shape: BackboneShape) -> None:
+        super().__init__()
+        self.side, self.flips = shape.side, shape.flips
+        self.backbone = EfficientNetLite0()
+        self.backbone.stages[: LITE_STAGES - shape.trainable].requires_grad_(False)
+        width = self.backbone.width
+        self.scale = Standardise(width)
+        self.head = look_up(HEADS, shape.head or "score", "head")(width, shape.classes or 2)
+
+    def train(self, mode: bool = True) -> "BackboneNetwork":
+        """Statistics of the backbone stay those of ImageNet: a few hundred images would make them worse."""
+        super().train(mode)
+        self.backbone.eval()
+        return self
+
+    def forward(self, images: Tensor) -> Tensor:
+        features = self.backbone(images, self.side)
+        if self.flips and not self.training:
+            features = (features + self.backbone(images.flip(3), self.side)) / 2
+        return full_precision(nn.Sequential(self.scale, self.head), features)
+
+
 class MLP(nn.Module):
     """Linear, layer norm, ReLU, dropout; repeated; head."""
 
@@ -247,6 +390,23 @@ def full_precision(head: nn.Module, features: Tensor) -> Tensor:
     return scores
 
 
+def resized(maps: Tensor, side: int) -> Tensor:
+    """Square maps of that side, bilinear; smoothed first where they shrink."""
+    if maps.shape[2:] == (side, side):
+        return maps
+    return functional.interpolate(maps, (side, side), mode="bilinear", align_corners=False, antialias=True)
+
+
+def _convolved(inputs: int, outputs: int, kernel: int, stride: int, *, groups: int = 1) -> list[nn.Module]:
+    """Convolution and normalisation, padded as TensorFlow does: of an even size, less above and left by one."""
+    around = kernel // 2
+    pads = [nn.ZeroPad2d((around - 1, around, around - 1, around))] if stride == 2 else []
+    convolution = nn.Conv2d(
+        inputs, outputs, kernel, stride, padding=0 if pads else around, groups=groups, bias=False
+    )
+    return [*pads, convolution, nn.BatchNorm2d(outputs, eps=1e-3, momentum=0.01)]
+
+
 def cifar_stem(width: int) -> nn.Module:
     """One 3×3 convolution that keeps the size."""
     return nn.Sequential(
@@ -267,6 +427,7 @@ STEMS: dict[str, Callable[[int], nn.Module]] = {"cifar": cifar_stem, "imagenet":
 MODELS: dict[str, Callable[..., nn.Module]] = {
     "resnet10": lambda shape: ResNet(shape, blocks=1),
     "resnet18": lambda shape: ResNet(shape, blocks=2),
+    "efficientnet-lite0": BackboneNetwork,
     "mlp": MLP,
 }
 

@@ -156,9 +156,19 @@ def deployed_point(
 
 
 def saved_point(path: Path) -> DeployedPoint:
-    """The operating point in a file that `certify --json` wrote."""
-    advice = ": it is not an operating point; write one with `rankreg certify … --json`"
+    """The operating point in a file that `certify --json` wrote, in the summary of a fit, or in a bundle.
+
+    path: the file, or the folder of a fit or of a bundle.
+    """
+    advice = (
+        ": it is not an operating point; write one with `rankreg certify … --json`, or give the folder of a fit"
+    )
+    if path.is_dir():
+        places = [path / name for name in ("summary.json", "bundle/bundle.json", "bundle.json")]
+        path = next((place for place in places if place.is_file()), places[0])
     content = read_json(path, advice)
+    if isinstance(content, dict) and isinstance(content.get("threshold"), dict):  # of a fit
+        content = content["threshold"] | {"threshold": content["threshold"].get("value")}
     if isinstance(content, dict) and "points" in content:
         raise ValueError(f"{path} holds several operating points: pass --threshold and --tpr of the one in use")
     try:

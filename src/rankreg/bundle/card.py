@@ -24,7 +24,7 @@ from pydantic import (
 from rankreg.datasets.images import MOST_PIXELS, SMALLEST
 from rankreg.datasets.preprocessing import CategoricalColumn, NumericColumn, QuantileColumn
 from rankreg.labels import LabelRule
-from rankreg.models import MLPShape, ModelShape
+from rankreg.models import BackboneShape, MLPShape, ModelShape
 from rankreg.notation import json_value
 from rankreg.operating import ChosenThreshold
 from rankreg.operating.units import Per
@@ -227,19 +227,19 @@ class LearnerCard(_Part):
         kind: "linear", "trees" or "network".
         view: the form of the samples that the members take.
         members: how many there are.
-        weight: in the average; only ratios count.
+        weights: of each member in the average; only ratios count.
         model: the shape of the networks; None for other kinds.
         settings: how it was trained.
 
-    >>> LearnerCard(name="logistic", kind="linear", view="normal", members=5, weight=1.0).members
-    5
+    >>> LearnerCard(name="logistic", kind="linear", view="normal", members=2, weights=(1.0, 1.0)).kind
+    'linear'
     """
 
     name: Annotated[str, Field(pattern="^[a-z0-9-]{1,40}$")]
     kind: Literal["linear", "trees", "network"]
-    view: Literal["normal", "standardised", "images"]
+    view: Literal["normal", "standardised", "images", "features"]
     members: Annotated[int, Field(ge=1, le=MOST_MEMBERS)]
-    weight: Annotated[float, Field(gt=0, lt=1e6)]
+    weights: tuple[Annotated[float, Field(gt=0, lt=1e6)], ...]
     model: ModelShape | None = None
     settings: dict[str, Any] = {}
 
@@ -247,6 +247,8 @@ class LearnerCard(_Part):
     def _fits_together(self) -> "LearnerCard":
         if (self.kind == "network") != (self.model is not None):
             raise ValueError(f"{self.name}: networks have a model, other learners have none")
+        if len(self.weights) != self.members:
+            raise ValueError(f"{self.name}: {self.members} members have {len(self.weights)} weights")
         if self.view == "images" and self.kind != "network":
             raise ValueError(f"{self.name}: only networks take images")
         if len(json.dumps(self.settings)) > MOST_SETTINGS:
@@ -264,6 +266,7 @@ class BundleCard(_Part):
         model: the network's shape; None for an ensemble.
         learners: of an ensemble; empty for one network.
         trees: the files of trees and what their bytes must hash to.
+        backbone: the pretrained network whose features learners take; None without one.
         preprocessing: how the network's inputs come from files.
         classes: the negative and the positive class.
         threshold: where to alarm, and what is guaranteed there.
@@ -283,6 +286,7 @@ class BundleCard(_Part):
     model: ModelShape | None = None
     learners: Annotated[tuple[LearnerCard, ...], Field(max_length=MOST_LEARNERS)] = ()
     trees: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = {}
+    backbone: BackboneShape | None = None
     preprocessing: dict[str, Any]
     classes: tuple[str, str]
     threshold: Threshold
@@ -310,7 +314,9 @@ class BundleCard(_Part):
         except ValueError as error:
             raise ValueError(f"preprocessing: {error}") from error
         is_table = isinstance(inputs, TableInputs)
-        if any(is_table == (learner.view == "images") for learner in self.learners):
+        if (self.backbone is not None) != any(learner.view == "features" for learner in self.learners):
+            raise ValueError("a backbone is there if, and only if, a learner takes its features")
+        if any(is_table == (learner.view in ("images", "features")) for learner in self.learners):
             raise ValueError(f"a learner does not take inputs of the kind {inputs.kind!r}")
         for model in (self.model, *(learner.model for learner in self.learners)):
             if model is None:

@@ -1,9 +1,9 @@
 """An ensemble at work: members of several learners, put on one scale and averaged.
 
-    score(x) = Σ_l w_l · 1/K Σ_k scale_lk(member_lk(x))
+    score(x) = Σ_m w_m · scale_m(member_m(x)) / Σ_m w_m
 
-Every learner l has K members, one per fold. A member has not seen its own fold. The negatives of that
-fold give the member its scale: −log of the share of them that score higher.
+A learner has a member for every fold, which has not seen the samples of that fold. The negatives of
+that fold give the member its scale: −log of the share of them that score higher.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from rankreg.backbones import features
 from rankreg.bundle.tree_tables import TreeTables
 from rankreg.bundle.trees import Trees, score_trees
 from rankreg.datasets.preprocessing import TablePreprocessor
+from rankreg.models import Backbone, BackboneShape
 from rankreg.train import score
 
 Floats = NDArray[np.float64]
-View = Literal["normal", "standardised", "images"]
+View = Literal["normal", "standardised", "images", "features"]
 
 AT_ONCE = 2**22  # numbers of a view that are scored at once
 KNOTS = 96
@@ -55,13 +57,38 @@ class TableViews:
 
 
 @dataclass(frozen=True, eq=False)
+class FrozenBackbone:
+    """A pretrained network whose features linear members take; nothing in it is trained.
+
+    shape: its name, the side of its images, and whether mirror images are looked at too.
+    """
+
+    network: Backbone
+    shape: BackboneShape
+
+    def features(self, images: NDArray[np.uint8], *, progress: bool | None = False) -> NDArray[np.float32]:
+        """The features of images, (N, D)."""
+        return features(self.network, images, side=self.shape.side, flips=self.shape.flips, progress=progress)
+
+
+@dataclass(frozen=True, eq=False)
 class ImageViews:
-    """Images, uint8 (N, H, W, 3)."""
+    """Images, uint8 (N, H, W, 3), and their features, if there is a backbone or if they are known."""
 
     images: NDArray[np.uint8]
+    backbone: FrozenBackbone | None = None
+    known: NDArray[np.float32] | None = None
+    _made: dict[str, NDArray[np.float32]] = field(default_factory=dict)
 
-    def __getitem__(self, view: View) -> NDArray[np.uint8]:
-        return self.images
+    def __getitem__(self, view: View) -> NDArray[Any]:
+        if view == "images":
+            return self.images
+        if self.known is not None:
+            return self.known
+        if view not in self._made:
+            assert self.backbone is not None  # the card saw to it
+            self._made[view] = self.backbone.features(self.images)
+        return self._made[view]
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,16 +202,16 @@ class FittedLearner:
     Args:
         name: e.g. "boosting".
         view: what the members take.
-        members: one per fold.
+        members: those that are used.
         scales: one per member.
-        weight: of this learner in the average.
+        weights: one per member, relative to all members of all learners.
     """
 
     name: str
     view: View
     members: Sequence[Member]
     scales: Sequence[NegativeRanks]
-    weight: float = 1.0
+    weights: Sequence[float]
 
     @cached_property
     def _tables(self) -> TreeTables | None:
@@ -199,23 +226,26 @@ class FittedLearner:
         return np.stack([member.score(rows) for member in self.members], axis=1)
 
     def score(self, views: Views) -> Floats:
-        """The mean of the members' levels, (N,)."""
+        """The weighted sum of the members' levels, (N,)."""
         raw = self.raw(views[self.view])
-        levels = [scale(raw[:, k]) for k, scale in enumerate(self.scales)]
-        return np.asarray(np.mean(levels, axis=0))
+        total = np.zeros(len(raw))
+        for place, (scale, weight) in enumerate(zip(self.scales, self.weights, strict=True)):
+            total += weight * scale(raw[:, place])
+        return total
 
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """The weighted average of learners; weights are relative."""
+    """The weighted average of all members of all learners; backbone: of those that take features of images."""
 
     learners: Sequence[FittedLearner]
+    backbone: FrozenBackbone | None = None
 
     def score(self, views: Views) -> NDArray[np.float32]:
         """One score per sample, higher = more critical; about −log of the share of negatives that score higher."""
-        total = sum(learner.weight for learner in self.learners)
-        parts = [learner.weight / total * learner.score(views) for learner in self.learners]
-        return np.asarray(np.sum(parts, axis=0), dtype=np.float32)
+        total = sum(sum(learner.weights) for learner in self.learners)
+        parts = [learner.score(views) for learner in self.learners]
+        return np.asarray(np.sum(parts, axis=0) / total, dtype=np.float32)
 
     def named(self) -> Mapping[str, FittedLearner]:
         """The learners by their names."""

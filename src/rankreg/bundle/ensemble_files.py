@@ -35,7 +35,7 @@ def learner_card(
         kind=KINDS[type(fitted.members[0])],
         view=fitted.view,
         members=len(fitted.members),
-        weight=fitted.weight,
+        weights=tuple(fitted.weights),
         model=model,
         settings=dict(settings or {}),
     )
@@ -86,7 +86,7 @@ def unpack(
             raise ValueError(f"member {fold} of {card.name} is not whole: {why}") from error
         except ValueError as error:
             raise ValueError(f"member {fold} of {card.name}: {error}") from error
-    return FittedLearner(card.name, card.view, members, scales, card.weight)
+    return FittedLearner(card.name, card.view, members, scales, card.weights)
 
 
 def _is_known(name: str, kind: str) -> bool:

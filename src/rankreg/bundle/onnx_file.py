@@ -12,7 +12,7 @@ from torch import nn
 
 from rankreg.bundle.card import BundleCard, ImageInputs, TableInputs, read_inputs
 from rankreg.bundle.ensemble import Ensemble, FittedLearner, Linear, NegativeRanks, Network
-from rankreg.bundle.onnx_graph import Graph, add_network, onnx_package
+from rankreg.bundle.onnx_graph import Graph, add_features, add_network, onnx_package
 from rankreg.bundle.onnx_inputs import (
     IMAGES,
     NUMBERS,
@@ -145,12 +145,13 @@ def _ensemble(graph: Graph, ensemble: Ensemble, inputs: ImageInputs | TableInput
     views = {"normal": prepared, "images": prepared}
     if isinstance(inputs, TableInputs) and any(one.view == "standardised" for one in ensemble.learners):
         views["standardised"] = add_standardised(graph, inputs, prepared)
+    if ensemble.backbone is not None:
+        shape = ensemble.backbone.shape
+        views["features"] = add_features(graph, ensemble.backbone.network, shape.side, shape.flips, prepared)
     raw = [_members(graph, learner, views[learner.view]) for learner in ensemble.learners]
     scales = [scale for learner in ensemble.learners for scale in learner.scales]
-    total = sum(learner.weight for learner in ensemble.learners)
-    shares = [
-        learner.weight / total / len(learner.members) for learner in ensemble.learners for _ in learner.members
-    ]
+    total = sum(sum(learner.weights) for learner in ensemble.learners)
+    shares = [weight / total for learner in ensemble.learners for weight in learner.weights]
     levels = _levels(graph, scales, graph.add("Concat", *raw, axis=1) if len(raw) > 1 else raw[0])
     return graph.cast(graph.add("MatMul", levels, graph.array(np.array(shares))), np.float32)
 
@@ -198,9 +199,9 @@ def _finite_or_nan(graph: Graph, scores: str, problems: str | None) -> str:
 def metadata(card: BundleCard, inputs: dict[str, Any]) -> dict[str, str]:
     """What else is known about the model, each value as JSON."""
     threshold = card.threshold.model_dump(mode="json")
-    total = sum(learner.weight for learner in card.learners)
+    total = sum(sum(learner.weights) for learner in card.learners)
     learners = [
-        {"name": one.name, "kind": one.kind, "members": one.members, "weight": one.weight / total}
+        {"name": one.name, "kind": one.kind, "members": one.members, "weight": sum(one.weights) / total}
         for one in card.learners
     ]
     content = {

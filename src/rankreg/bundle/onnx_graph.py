@@ -12,7 +12,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from rankreg.models import MLP, Block, CosineHead, PairHead, Pixels, ResNet, ScoreHead
+from rankreg.models import (
+    LITE_POOLED,
+    MLP,
+    BackboneNetwork,
+    Block,
+    CosineHead,
+    InvertedBlock,
+    PairHead,
+    Pixels,
+    ResNet,
+    ScoreHead,
+    Standardise,
+)
 
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 IR_VERSION = 8  # of the same release as those, so that runtimes since early 2023 take the file
@@ -111,7 +123,13 @@ def _convolution(graph: Graph, layer: Any, value: str) -> str:
         kernel_shape=list(layer.kernel_size),
         strides=list(layer.stride),
         pads=[rows, columns, rows, columns],
+        group=layer.groups,
     )
+
+
+def _zero_pad(graph: Graph, layer: Any, value: str) -> str:
+    left, right, top, bottom = layer.padding
+    return graph.add("Pad", value, graph.array(np.array([0, 0, top, left, 0, 0, bottom, right])))
 
 
 def _batch_norm(graph: Graph, layer: Any, value: str) -> str:
@@ -152,6 +170,56 @@ def _resnet(graph: Graph, network: Any, value: str) -> str:
     )
 
 
+def _inverted_block(graph: Graph, block: Any, value: str) -> str:
+    inner = add_network(graph, block.layers, value)
+    return graph.add("Add", inner, value) if block.shortcut else inner
+
+
+def _standardise(graph: Graph, layer: Any, value: str) -> str:
+    centred = graph.add("Sub", value, graph.array(_array(layer.mean)))
+    return graph.add("Div", centred, graph.array(_array(layer.deviation)))
+
+
+def _resize(graph: Graph, side: int, value: str) -> str:
+    """Square maps, bilinear, smoothed first where they shrink. Only the last two axes change."""
+    sides = graph.array(np.array([side, side]))
+    return graph.add(
+        "Resize",
+        value,
+        "",
+        "",
+        sides,
+        mode="linear",
+        coordinate_transformation_mode="half_pixel",
+        antialias=1,
+        exclude_outside=1,  # as torch has it at the edges
+        axes=[2, 3],
+    )
+
+
+def _backbone_network(graph: Graph, network: Any, value: str) -> str:
+    features = add_features(graph, network.backbone, network.side, network.flips, value)
+    return _sequence(graph, (network.scale, network.head), features)
+
+
+def add_features(graph: Graph, backbone: Any, side: int, flips: bool, value: str) -> str:
+    """Once for the image and, with flips, once for its mirror image: columns are the third axis of an image."""
+    ends = (np.array([-1]), np.array([np.iinfo(np.int64).min]), np.array([2]), np.array([-1]))
+    mirrored = [graph.add("Slice", value, *(graph.array(end) for end in ends))] if flips else []
+    features = [_pooled(graph, backbone, side, images) for images in (value, *mirrored)]
+    return features[0] if len(features) == 1 else graph.add("Mean", *features)
+
+
+def _pooled(graph: Graph, backbone: Any, side: int, value: str) -> str:
+    maps = _resize(graph, side, add_network(graph, backbone.pixels, value))
+    means = []
+    for place, stage in enumerate(backbone.stages):
+        maps = add_network(graph, stage, maps)
+        if place in LITE_POOLED:
+            means.append(graph.add("ReduceMean", maps, graph.array(np.array([2, 3])), keepdims=0))
+    return graph.add("Concat", *means, axis=1)
+
+
 def _one_column(graph: Graph, value: str) -> str:
     return graph.add("Squeeze", value, graph.array(np.array([1])))
 
@@ -178,7 +246,10 @@ def _cosine_head(graph: Graph, head: Any, value: str) -> str:
 LAYERS: dict[type[nn.Module], Callable[[Graph, Any, str], str]] = {
     MLP: lambda graph, network, value: _sequence(graph, (network.layers, network.head), value),
     ResNet: _resnet,
+    BackboneNetwork: _backbone_network,
     Block: _block,
+    InvertedBlock: _inverted_block,
+    Standardise: _standardise,
     Pixels: _pixels,
     ScoreHead: _score_head,
     PairHead: _pair_head,
@@ -189,6 +260,10 @@ LAYERS: dict[type[nn.Module], Callable[[Graph, Any, str], str]] = {
     nn.BatchNorm2d: _batch_norm,
     nn.LayerNorm: _layer_norm,
     nn.MaxPool2d: _max_pool,
+    nn.ZeroPad2d: _zero_pad,
+    nn.ReLU6: lambda graph, layer, value: graph.add(
+        "Clip", value, graph.array(np.array(0, np.float32)), graph.array(np.array(6, np.float32))
+    ),
     nn.ReLU: lambda graph, layer, value: graph.add("Relu", value),
     nn.Dropout: lambda graph, layer, value: value,  # at rest when scoring
     nn.Identity: lambda graph, layer, value: value,

@@ -32,10 +32,10 @@ from rankreg.bundle.card import (
     first_fault,
     read_inputs,
 )
-from rankreg.bundle.ensemble import Ensemble, ImageViews, TableViews
+from rankreg.bundle.ensemble import Ensemble, FrozenBackbone, ImageViews, TableViews
 from rankreg.bundle.ensemble_files import LARGEST_TREES, check_types, largest_size, pack, tree_file, unpack
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.models import build_model
+from rankreg.models import BackboneShape, EfficientNetLite0, build_model
 from rankreg.notation import json_value
 from rankreg.safe_files import read_json, read_within, write_whole
 from rankreg.train import score
@@ -45,6 +45,7 @@ WEIGHTS = "model.safetensors"
 ABANDONED = 3600  # seconds: nobody writes a bundle for so long
 LARGEST_NUMBER, LARGEST_NAME = 8, 1000  # bytes of one weight, and of the name and shape of an array of them
 INNER = "bundle"  # the folder that `rankreg fit` puts it into
+BACKBONE = "backbone."  # how names of its weights start
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class Bundle:
         if isinstance(self.model, nn.Module):
             return score(self.model, inputs, precision="float32", device=device)
         if self.card.preprocessing["kind"] == "image":
-            return self.model.score(ImageViews(inputs))
+            return self.model.score(ImageViews(inputs, self.model.backbone))
         return self.model.score(TableViews(inputs, self._preparation))
 
     @cached_property
@@ -94,6 +95,10 @@ def save_ensemble(folder: Path, ensemble: Ensemble, learners: Sequence[LearnerCa
         numbers, trees = pack(fitted)
         arrays |= numbers
         texts |= trees
+    frozen = ensemble.backbone
+    if frozen is not None:
+        arrays |= {f"{BACKBONE}{name}": value.contiguous() for name, value in frozen.network.state_dict().items()}
+        card |= {"backbone": frozen.shape}
     return _save(folder, arrays, texts, card | {"version": 2, "learners": tuple(learners)})
 
 
@@ -189,8 +194,12 @@ def load_bundle(folder: Path | str) -> Bundle:
 def _load_ensemble(home: Path, card: BundleCard) -> Bundle:
     inputs = read_inputs(card.preprocessing)
     features = inputs.features if isinstance(inputs, TableInputs) else None
+    with torch.device("meta"):
+        frozen = None if card.backbone is None else EfficientNetLite0()
     try:
-        most = largest_size(card.learners, features)
+        most = largest_size(card.learners, features or (frozen.width if frozen is not None else None))
+        if frozen is not None:
+            most += sum(LARGEST_NUMBER * value.numel() + LARGEST_NAME for value in frozen.state_dict().values())
     except ValueError as error:
         raise ValueError(f"{home}: {error}") from error
     packed = _read_checked(home / WEIGHTS, card.weights.sha256, most)
@@ -211,19 +220,32 @@ def _load_ensemble(home: Path, card: BundleCard) -> Bundle:
                     f"it has no {name}: it is not whole; copy all of its files, or get the bundle again"
                 )
             texts[name] = _read_checked(home / name, sha256, LARGEST_TREES).decode("ascii")
-        learners = [unpack(learner, features, arrays, texts) for learner in card.learners]
+        width = features if frozen is None else frozen.width
+        learners = [unpack(learner, width, arrays, texts) for learner in card.learners]
+        backbone = None if card.backbone is None or frozen is None else _frozen(frozen, card.backbone, arrays)
         places = [f"{learner.name}.{fold}." for learner in card.learners for fold in range(learner.members)]
-        extra = [name for name in arrays if not name.startswith(tuple(places))]
+        known = (*places, *([BACKBONE] if card.backbone is not None else []))
+        extra = [name for name in arrays if not name.startswith(known)]
         if extra:
-            raise ValueError(f"{WEIGHTS} holds {extra[0]!r:.40}, which belongs to no member; get the bundle again")
-    except (SafetensorError, UnicodeDecodeError) as error:
+            raise ValueError(f"{WEIGHTS} holds {extra[0]!r:.40}, which belongs to no member")
+    except (SafetensorError, UnicodeDecodeError, RuntimeError) as error:
         raise ValueError(
             f"{home}: the files are damaged: {shorten(str(error), 300)}; get the bundle again"
         ) from error
     except ValueError as error:
         advice = "" if "get the bundle again" in str(error) else "; get the bundle again"
         raise ValueError(f"{home}: {error}{advice}") from error
-    return Bundle(Ensemble(learners), card)
+    return Bundle(Ensemble(learners, backbone), card)
+
+
+def _frozen(network: EfficientNetLite0, shape: BackboneShape, arrays: Mapping[str, Tensor]) -> FrozenBackbone:
+    start = BACKBONE
+    state = {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
+    check_types(state, network)
+    network.load_state_dict(state, assign=True)
+    if not all(bool(value.isfinite().all()) for value in state.values()):
+        raise ValueError("the weights of the backbone are not finite")
+    return FrozenBackbone(network.eval(), shape)
 
 
 def _read_checked(path: Path, sha256: str, most: int) -> bytes:

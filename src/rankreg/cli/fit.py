@@ -35,6 +35,10 @@ def _training(text: str, *names: str) -> Any:
     return typer.Option(*names, help=text, rich_help_panel=TRAINING, show_default=False)
 
 
+def _images(text: str) -> Any:
+    return typer.Option(help=text, rich_help_panel="Images", show_default=False)
+
+
 def _network(text: str) -> Any:
     return typer.Option(help=text, rich_help_panel="The learner network", show_default=False)
 
@@ -70,6 +74,13 @@ def fit(
     model: Annotated[str | None, _network("mlp, resnet10 or resnet18 (default: mlp; images resnet10).")] = None,
     epochs: Annotated[int | None, _network("How often every sample is seen (default: 40; images 30).")] = None,
     config: Annotated[Path | None, _network(CONFIG_HELP)] = None,
+    backbone: Annotated[
+        str | None,
+        _images(
+            "Pretrained network whose features are learned from: efficientnet-lite0 (extra `pretrained`), or none"
+            " (default: if installed)."
+        ),
+    ] = None,
     size: Size = None,
     groups: Groups = None,
 ) -> None:
@@ -88,8 +99,8 @@ def fit(
 
     from rankreg.fit import Source, read_source, settings
     from rankreg.fit import fit as run_fit
-    from rankreg.fit.pipeline import NETWORK, check_request
-    from rankreg.fit.summary import next_steps, race_table, summary_lines
+    from rankreg.fit.pipeline import NETWORK, check_request, race_table
+    from rankreg.fit.summary import next_steps, summary_lines
     from rankreg.train import Interrupted
 
     with _one_voice():
@@ -128,6 +139,7 @@ def fit(
                 test=test,
                 seed=chosen.seed,
                 config=chosen,
+                backbone=backbone,
             )
         except Interrupted as stopped:
             if _is_first():
@@ -140,18 +152,22 @@ def fit(
         lines = summary_lines(fitted)
         show_lines(lines)
         say("")
-        show_table(race_table(fitted))
+        show_table(race_table(fitted.race, fitted.threshold.tpr))
         show_commands("Next", next_steps(fitted))
 
 
 def _show_columns(found: "OwnData") -> None:
-    """How a table was read: before training, so that a wrong reading costs no time."""
+    """How a table was read, before training; images whose names suggest that several show one thing."""
+    from rankreg.datasets.images import suspected_groups
+
     if found.table is not None:
         from rankreg.datasets.description import describe
 
         for line in describe(found.table):
             say(line)
         say("")
+    elif found.units is None and (suspicion := suspected_groups(found.ids.tolist())) is not None:
+        say(f"Beware: {suspicion}", err=True)
 
 
 def _is_first() -> bool:

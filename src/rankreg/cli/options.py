@@ -55,7 +55,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Threshold = Annotated[float | None, typer.Option(help="The deployed threshold.", show_default=False)]
 Point = Annotated[
     Path | None,
-    typer.Option(help="The deployed operating point, written by `certify --json`.", show_default=False),
+    typer.Option(
+        help="The deployed operating point: what `certify --json` wrote, or the folder of a fit.",
+        show_default=False,
+    ),
 ]
 DeployedTpr = Annotated[
     float | None, typer.Option("--tpr", help="The recall promised.", show_default=f"that of --point, or {TPR}")

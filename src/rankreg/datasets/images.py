@@ -4,6 +4,7 @@ import csv
 import hashlib
 import io
 import os
+import re
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,14 @@ SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", 
 CHUNK = 256  # images between two writes to the cache
 SHOWN = 5  # bad files named in an error
 SMALLEST = 8
+# A name with a number in it, then which image of that thing: lesion_12_a, lesion_12b, patient3-1, 17_left, x7 (2).
+OF_ONE_THING = re.compile(
+    r"(?P<thing>.*\d.*?)(?:[ _.-]+\(?(?:[a-z]|\d{1,2}|left|right|top|bottom|front|back)\)?|(?<=\d)[a-z])",
+    re.IGNORECASE,
+)
+DATE = re.compile(r"(?<!\d)(?:19|20)\d\d([-_.]?)[01]\d\1[0-3]\d(?!\d)")  # its day is not an image of its month
+MOST_OF_ONE_THING = 20  # images: a larger set that shares a name is a series, not a thing
+FEW = 0.05  # of the images: so many shared names may be chance
 MOST_PIXELS = 4096  # along one side: a larger number is a slip or a fault, and would fill the memory
 
 
@@ -251,6 +260,29 @@ def read_groups(path: Path, ids: Sequence[str]) -> NDArray[np.int64]:
             f" {missing[0]!r}; add a line for each"
         )
     return np.unique(group_of, return_inverse=True)[1].astype(np.int64)
+
+
+def suspected_groups(ids: Sequence[str]) -> str | None:
+    """A warning if file names suggest that several images show one thing, e.g. lesion_12_a.jpg and lesion_12_b.jpg.
+
+    Such images must stay together, or a model is judged on things that it was trained on. Counters alone
+    (IMG_0001, IMG_0002) and dates suggest nothing. Names are compared across class folders.
+    """
+    things: dict[tuple[str, str], list[str]] = {}
+    for name in ids:
+        path = PurePosixPath(name)
+        found = OF_ONE_THING.fullmatch(DATE.sub("", path.stem))
+        if found:
+            things.setdefault(("/".join(path.parts[1:-1]), found["thing"].lower()), []).append(name)
+    groups = [names for names in things.values() if 2 <= len(names) <= MOST_OF_ONE_THING]
+    count = sum(map(len, groups))
+    if len(groups) < 2 or count < FEW * len(ids):
+        return None
+    return (
+        f"{count} of {len(ids)} file names suggest several images of one thing, for instance {groups[0][0]} and"
+        f" {groups[0][1]}. If so, keep them together with --groups: a CSV file with the columns file and group."
+        " Otherwise the model is judged on things that it has seen, and looks better than it is."
+    )
 
 
 def folder_labels(

@@ -1,15 +1,16 @@
 """Cross-fitting: every row trains, and every row is judged by members that have not seen it."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.bundle.ensemble import Ensemble, FittedLearner, Member, NegativeRanks, Views
+from rankreg.bundle.ensemble import Ensemble, FittedLearner, Member, NegativeRanks, View, Views
 from rankreg.datasets.partitions import deal_folds
 from rankreg.fit.learners import Folds, Learner
+from rankreg.metrics import auc, fpr_at_tpr
 from rankreg.names import look_up
 
 Floats = NDArray[np.float64]
@@ -17,6 +18,7 @@ Labels = NDArray[np.int64]
 
 FOLDS, MORE_ROUNDS = 5, 2
 FEW_POSITIVES = 200  # below, rows are dealt twice
+AVERAGED = 3  # learners (docs/decisions/0045)
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,14 +26,36 @@ class OutOfFold:
     """One learner after cross-fitting.
 
     Args:
-        fitted: its members and their scales.
-        levels: of every row, the mean level of the members that have not seen it, (N,).
+        name: of the learner.
+        view: what its members take.
+        members: one for every fold of every round.
+        scales: one per member.
+        levels: of every row in every round, by the member that has not seen it, (R, N).
         seconds: how long training took.
     """
 
-    fitted: FittedLearner
+    name: str
+    view: View
+    members: Sequence[Member]
+    scales: Sequence[NegativeRanks]
     levels: Floats
     seconds: float
+
+    @property
+    def mean_levels(self) -> Floats:
+        """The mean over the rounds, (N,)."""
+        return np.asarray(self.levels.mean(axis=0))
+
+    def fitted(self, weights: Floats) -> FittedLearner:
+        """The members with a weight above 0; weights: one per member."""
+        used = np.flatnonzero(weights).tolist()
+        return FittedLearner(
+            self.name,
+            self.view,
+            [self.members[place] for place in used],
+            [self.scales[place] for place in used],
+            weights[used].tolist(),
+        )
 
 
 def folds_for(
@@ -94,68 +118,75 @@ def cross_fit(
     trained = learner.fit(views, labels, folds) if members is None else list(members)
     seconds = time.perf_counter() - start
     rows = views[learner.view]
-    levels, scales = np.zeros(len(labels)), []
+    levels, scales = np.empty(folds.of_row.shape), []
     for place, member in enumerate(trained):
         held = folds.held(place)
         raw = member.score(rows[held])
         if not np.isfinite(raw).all():
             raise ValueError(f"the learner {name!r} gives scores that are not finite numbers: leave it out")
         scales.append(NegativeRanks.of(raw[labels[held] == 0]))
-        levels[held] += scales[-1](raw) / len(folds.of_row)
-    return OutOfFold(FittedLearner(name, learner.view, trained, scales), levels, seconds)
+        levels[place // folds.count, held] = scales[-1](raw)
+    return OutOfFold(name, learner.view, trained, scales, levels, seconds)
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
-    """Several learners, cross-fitted on the same folds and averaged.
+    """Several learners, cross-fitted on the same folds, and their average.
 
     Args:
         learners: by name.
-        weights: of each in the average.
+        weights: of every member of each learner, (M,). Over the learners, the weights of one fold sum to 1.
         folds: which row was held out by which member.
     """
 
     learners: Mapping[str, OutOfFold]
-    weights: Mapping[str, float]
+    weights: Mapping[str, Floats]
     folds: Folds
 
     @property
     def scores(self) -> NDArray[np.float32]:
-        """The average of the learners, every row judged by members that have not seen it, (N,)."""
-        total = sum(self.weights.values())
-        parts = [self.weights[name] / total * found.levels for name, found in self.learners.items()]
-        average: Floats = np.sum(parts, axis=0)
-        return average.astype(np.float32)
+        """The average, every row judged by members that have not seen it, (N,)."""
+        total = np.zeros(self.folds.of_row.shape)
+        for name, found in self.learners.items():
+            for turn, of_row in enumerate(self.folds.of_row):
+                own = self.weights[name][turn * self.folds.count + of_row]
+                total[turn] += own * found.levels[turn]
+        return np.asarray(total.mean(axis=0), dtype=np.float32)
 
     @property
     def ensemble(self) -> Ensemble:
-        """The model for new samples: all members of all learners."""
-        return Ensemble(
-            [
-                FittedLearner(
-                    name, found.fitted.view, found.fitted.members, found.fitted.scales, self.weights[name]
-                )
-                for name, found in self.learners.items()
-                if self.weights[name] > 0
-            ]
-        )
+        """The model for new samples: all members that have a weight."""
+        used = [name for name in self.learners if self.weights[name].any()]
+        return Ensemble([self.learners[name].fitted(self.weights[name]) for name in used])
 
 
-def cross_fit_all(
-    learners: Mapping[str, Learner],
-    views: Views,
-    labels: Labels,
-    folds: Folds,
-    *,
-    done: Callable[[str, OutOfFold], None] | None = None,
+def averaged(
+    learners: Mapping[str, OutOfFold], labels: Labels, folds: Folds, *, tpr: float = 0.95, most: int = AVERAGED
 ) -> CrossFitted:
-    """Cross-fit several learners and average them with equal weights; done: told after each learner."""
-    found = {}
-    for name, learner in learners.items():
-        found[name] = cross_fit(learner, name, views, labels, folds)
-        if done is not None:
-            done(name, found[name])
-    return CrossFitted(found, dict.fromkeys(learners, 1.0), folds)
+    """The average of the best learners, chosen for every fold by the rows of the other folds.
+
+    The learners with the lowest FPR at the TPR, out of fold, are averaged with equal weights. What a row
+    says decides nothing about how that row is judged.
+
+    Args:
+        learners: cross-fitted on the same folds.
+        labels: 0 or 1, (N,).
+        folds: the folds.
+        tpr: the target recall.
+        most: how many learners are averaged, default 3.
+    """
+    weights = {name: np.zeros(folds.members) for name in learners}
+    levels = {name: found.mean_levels for name, found in learners.items()}
+    for place in range(folds.members):
+        rows = folds.kept(place)
+        rates = {
+            name: (fpr_at_tpr(labels[rows], own[rows], tpr), -auc(labels[rows], own[rows]))
+            for name, own in levels.items()
+        }
+        best = sorted(rates, key=lambda name: rates[name])[:most]
+        for name in best:
+            weights[name][place] = 1 / len(best)
+    return CrossFitted(learners, weights, folds)
 
 
 def chosen_learners(table: Mapping[str, Learner], names: Sequence[str]) -> dict[str, Learner]:

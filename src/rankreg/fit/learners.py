@@ -88,11 +88,12 @@ class Learner:
         return self.train(np.asarray(views[self.view]), labels, folds)
 
 
-def _logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
+def logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
     """Logistic regression with an L2 penalty; strength: scikit-learn's C."""
-    from sklearn.linear_model import LogisticRegression
 
     def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
+        from sklearn.linear_model import LogisticRegression
+
         members: list[Member] = []
         for one in range(folds.members):
             kept = folds.thinned(one, labels)
@@ -109,9 +110,33 @@ def _logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
     return Learner(view, train, {"strength": strength, "balanced": balanced})
 
 
+def frozen(strength: float = 3e-6) -> Learner:
+    """Logistic regression on features of a pretrained network, standardised by a member's training samples.
+
+    There are more features than positives, so the penalty is strong: little more than the difference of the class
+    means is learned (docs/decisions/0046).
+    """
+
+    def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
+        from sklearn.linear_model import LogisticRegression
+
+        members: list[Member] = []
+        for one in range(folds.members):
+            kept = folds.thinned(one, labels)
+            own = rows[kept].astype(np.float64)
+            mean, deviation = own.mean(axis=0), np.maximum(own.std(axis=0), 1e-6)
+            model = LogisticRegression(C=strength, class_weight="balanced", max_iter=1000)
+            model.fit((own - mean) / deviation, labels[kept])
+            weights = model.coef_[0] / deviation
+            members.append(Linear(weights, float(model.intercept_[0] - weights @ mean)))
+        return members
+
+    return Learner("features", train, {"strength": strength})
+
+
 def _ranked_logistic(view: View, *, strength: float, weight: float, reach: float, steps: int = 300) -> Learner:
     """The same start, then full-batch steps on log-loss plus the ranking term over the whole training set."""
-    start = _logistic(view, strength=strength)
+    start = logistic(view, strength=strength)
 
     def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
         members: list[Member] = []
@@ -293,8 +318,8 @@ PERCEPTRON = PerceptronTraining(hidden=(32,), dropout=0.2, steps=200, rate=1e-2,
 
 # The settings were chosen on development tables (docs/decisions/0045).
 LEARNERS: dict[str, Learner] = {
-    "logistic": _logistic("standardised", strength=1.0),
-    "logistic-normal": _logistic("normal", strength=0.1),
+    "logistic": logistic("standardised", strength=1.0),
+    "logistic-normal": logistic("normal", strength=0.1),
     "boosting": trees(150, **BOOSTING),
     "forest": trees(100, **FOREST, feature_fraction_bynode=0.3),
     "extra-trees": trees(100, **FOREST, feature_fraction_bynode=0.6, extra_trees=True),

@@ -9,20 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from rankreg.backbones import load_backbone
 from rankreg.bundle import Bundle, Evaluation, Threshold
 from rankreg.bundle.card import versions_of
-from rankreg.bundle.ensemble import Ensemble
+from rankreg.bundle.ensemble import Ensemble, FrozenBackbone
 from rankreg.bundle.ensemble_files import learner_card
-from rankreg.bundle.evaluation import evaluate_scores, write_scores
+from rankreg.bundle.evaluation import bounded, evaluate_scores, write_scores
 from rankreg.bundle.storage import INNER, save_ensemble
 from rankreg.datasets.partitions import own_parts
 from rankreg.distributed import join
-from rankreg.fit.crossfit import CrossFitted, OutOfFold, chosen_learners, cross_fit, folds_for
+from rankreg.fit.crossfit import CrossFitted, OutOfFold, averaged, chosen_learners, cross_fit, folds_for
 from rankreg.fit.learners import LEARNERS, RANKED, Learner, shape_of
+from rankreg.fit.learners import frozen as frozen_learner
 from rankreg.fit.network import network_learner, network_shape, settings
 from rankreg.fit.progress import FinishedLearners
 from rankreg.fit.sources import OwnData, PreparedData, Source, read_source
-from rankreg.notation import json_value
+from rankreg.models import BackboneShape
+from rankreg.notation import json_value, percent
 from rankreg.operating import (
     ChosenThreshold,
     Interval,
@@ -47,7 +50,7 @@ ThresholdName = Literal["auto", "certified", "cross-fitted"]
 CALIBRATION = 0.2  # the share that certifies a threshold
 NETWORK = "network"
 LARGE = 500_000  # numbers in a table
-AVERAGE = {"table": tuple(LEARNERS), "image": (NETWORK,)}  # what is averaged by default
+FROZEN = "frozen"
 TPRS = (0.98, 0.95, 0.90)
 PARTS_HINT = "groups and copies are too large: use more data, or try another --seed"
 
@@ -117,6 +120,7 @@ def fit(
     test: float = 0.0,
     seed: int = 0,
     config: TrainConfig | None = None,
+    backbone: str | None = None,
     progress: bool | None = None,
 ) -> Fitted | None:
     """Cross-fit an average of learners, choose its threshold, judge it, and save it all in one folder.
@@ -132,15 +136,18 @@ def fit(
         confidence: that the recall is reached, and of the intervals, default 0.95.
         per: "row" speaks of new positives. "unit" speaks of new units with positives, each of which raises an
             alarm on at least one of them. Units are the copies and groups of the data.
-        learners: names, see `rankreg.fit.LEARNERS`; "network" is the network that `config` describes. Default:
-            all of `LEARNERS` for a table, the network for images.
-        folds: how many; by default 5, or 10 with few positives.
+        learners: names, see `rankreg.fit.LEARNERS`; "network" is the network that `config` describes, "frozen" a
+            linear model on the features of the backbone. Default: all of `LEARNERS` for a table; for images
+            the backbone's features, or the network where there is no backbone.
+        folds: how many; by default 5, dealt twice with fewer than 200 positives.
         threshold: "certified" holds a part of the data out and proves the recall. "cross-fitted" uses the
             out-of-fold scores of all positives. "auto" certifies where a fifth of the positives suffices.
         calibration: the share that is held out to certify, default 0.2.
         test: the share that is set aside and looked at once, default none.
         seed: decides every random choice, default 0.
         config: how networks are trained, from `settings`.
+        backbone: images: a pretrained network, "efficientnet-lite0", whose features the learner "frozen" takes;
+            "none" for no such network. By default it is used if its package is installed.
         progress: show a bar; by default when standard error is a terminal.
 
     Returns:
@@ -162,13 +169,17 @@ def fit(
     check_request(home, tpr=tpr, confidence=confidence, calibration=calibration, test=test)
     data = read_source(source, home / "decoded") if isinstance(source, Source) else source
     parts = _parts(data, tpr, confidence, per, threshold, calibration, test, seed)
-    names = tuple(learners) or AVERAGE[data.kind]
+    frozen = _backbone(data, backbone, learners)
+    names = tuple(learners) or (tuple(LEARNERS) if data.kind == "table" else (FROZEN if frozen else NETWORK,))
     config = config or settings(data.kind, tpr, size=_side(data))
     prepared = data.prepared(parts["train"])
-    crossed = _cross_fitted(data, prepared, parts["train"], names, folds, seed, config, home, progress)
+    if frozen is not None and FROZEN in names:
+        assert data.images is not None
+        prepared = replace(prepared, features=frozen.features(data.images, progress=progress))
+    crossed = _cross_fitted(data, prepared, parts["train"], names, folds, tpr, seed, config, home, progress)
     if crossed is None:
         return None
-    ensemble = crossed.ensemble
+    ensemble = replace(crossed.ensemble, backbone=frozen if FROZEN in names else None)
     judged = _judged(data, prepared, parts, crossed, ensemble, per)
     chosen, other = _threshold(judged, "calibration" in parts, tpr, confidence, per)
     evaluations = {
@@ -284,6 +295,7 @@ def _cross_fitted(
     rows: Rows,
     names: Sequence[str],
     folds: int | None,
+    tpr: float,
     seed: int,
     config: TrainConfig,
     home: Path,
@@ -294,7 +306,7 @@ def _cross_fitted(
     threads = cores() if prepared.inputs.size > LARGE else 1  # on small tables a second thread only waits
     dealt = replace(folds_for(labels, units, folds, seed), threads=threads)
     finished = FinishedLearners.open(home / "run", data, prepared, rows, dealt)
-    known: dict[str, Learner] = {} if data.kind == "image" else {**LEARNERS, **RANKED}
+    known: dict[str, Learner] = {FROZEN: frozen_learner()} if data.kind == "image" else {**LEARNERS, **RANKED}
     known[NETWORK] = network_learner(
         config, finished.folder / NETWORK, images=data.kind == "image", units=units, progress=progress
     )
@@ -316,7 +328,7 @@ def _cross_fitted(
             bar.advance(task)
     if world.rank != 0:
         return None
-    return CrossFitted({name: found[name] for name in chosen}, dict.fromkeys(chosen, 1.0), dealt)
+    return averaged({name: found[name] for name in chosen}, labels, dealt, tpr=tpr)
 
 
 def _judged(
@@ -380,9 +392,8 @@ def _race(
     def rate(values: NDArray[np.floating[Any]]) -> Interval:
         return fpr_at_tpr_interval(labels, values, tpr=tpr, confidence=confidence, units=units)
 
-    total = sum(crossed.weights.values())
     found = [
-        RacedLearner(name, rate(one.levels), crossed.weights[name] / total, one.seconds)
+        RacedLearner(name, rate(one.mean_levels), float(crossed.weights[name].mean()), one.seconds)
         for name, one in crossed.learners.items()
     ]
     found.sort(key=lambda one: one.fpr.estimate)
@@ -431,10 +442,31 @@ def _save(
     )
 
 
+def _backbone(data: OwnData, name: str | None, learners: Sequence[str]) -> FrozenBackbone | None:
+    """The pretrained network, if it is asked for or there."""
+    if data.kind == "table":
+        if name is not None:
+            raise ValueError(f"{data.name} is a table, for which there is no --backbone")
+        return None
+    if name == "none" or (learners and FROZEN not in learners):
+        if FROZEN in learners:
+            raise ValueError("the learner frozen needs a backbone: leave --backbone none out")
+        return None
+    shape = BackboneShape()
+    if name is not None and name != shape.name:
+        raise ValueError(f"--backbone must be {shape.name} or none, got {name!r}")
+    try:
+        return FrozenBackbone(load_backbone(shape.name), shape)
+    except ValueError:
+        if name is not None or FROZEN in learners:
+            raise
+        return None
+
+
 def _settings_of(name: str, config: TrainConfig) -> Mapping[str, Any]:
     if name == NETWORK:
         return config.model_dump(mode="json", exclude_none=True)
-    return dict({**LEARNERS, **RANKED}[name].settings)
+    return dict({**LEARNERS, **RANKED, FROZEN: frozen_learner()}[name].settings)
 
 
 def _counted(data: OwnData, rows: Rows) -> dict[str, int]:
@@ -442,6 +474,13 @@ def _counted(data: OwnData, rows: Rows) -> dict[str, int]:
     positive = rows[data.labels[rows] == 1]
     found = {"samples": len(rows), "positives": len(positive)}
     return found if data.units is None else found | {"positive_units": len(np.unique(data.units[positive]))}
+
+
+def race_table(race: Sequence[RacedLearner], tpr: float) -> list[tuple[str, ...]]:
+    """A header, then every learner and the average."""
+    header = ("learner", f"FPR at {percent(tpr)} TPR", "weight", "seconds")
+    rows = [(one.name, bounded(one.fpr), f"{one.weight:.2f}", f"{one.seconds:.1f}") for one in race]
+    return [header, *rows]
 
 
 def write_report(
@@ -469,6 +508,8 @@ def write_report(
         per=threshold.per,
         title=f"Operating point of {data.name}",
         config=bundle.card.training,
+        basis="held-out" if threshold.certified else "out-of-fold",
+        learners=tuple(race_table(race, threshold.tpr)),
     )
     try:
         return str(write(path, [model], chosen))

@@ -50,7 +50,9 @@ class FinishedLearners:
         write_json(place, {"data": of_data, "name": data.name})
         inputs = prepared.inputs
         this = _digest(np.ascontiguousarray(inputs), rows, folds.of_row, np.array([folds.seed, folds.count]))
-        features = None if prepared.preparation is None else int(inputs.shape[1])
+        features = int(inputs.shape[1]) if prepared.preparation is not None else None
+        if prepared.features is not None:
+            features = int(prepared.features.shape[1])
         return cls(home / this[:16], features)
 
     def members(self, name: str, learner: Learner) -> list[Member] | None:
@@ -78,11 +80,12 @@ class FinishedLearners:
         if place.exists() and found.seconds < 1e-3:
             return replace(found, seconds=float(read_json(place).get("seconds", 0.0)))
         self.folder.mkdir(parents=True, exist_ok=True)
-        arrays, texts = pack(found.fitted)
+        fitted = found.fitted(np.ones(len(found.members)))
+        arrays, texts = pack(fitted)
         write_whole(self.folder / f"{name}.safetensors", save(arrays))
         for file, text in texts.items():
             write_whole(self.folder / file, text.encode())
-        card = learner_card(found.fitted, model=shape_of(found.fitted), settings=learner.settings)
+        card = learner_card(fitted, model=shape_of(fitted), settings=learner.settings)
         write_json(place, {"card": card.model_dump(mode="json"), "seconds": found.seconds})
         return found
 

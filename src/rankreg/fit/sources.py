@@ -118,17 +118,21 @@ class OwnData:
 class PreparedData:
     """Inputs of all samples, as learners take them.
 
-    inputs: a matrix of normal scores (N, F), or images. preprocessing: as the bundle's card has it.
+    inputs: a matrix of normal scores (N, F), or images. preprocessing: as the bundle's card has it. features: of
+    images, by a pretrained network.
     """
 
     inputs: NDArray[Any]
     preparation: TablePreprocessor | None
     preprocessing: Mapping[str, Any]
+    features: NDArray[np.float32] | None = None
 
     def views(self, rows: NDArray[np.int64]) -> Views:
         """Some samples in every form."""
         inputs = self.inputs if len(rows) == len(self.inputs) else self.inputs[rows]
-        return ImageViews(inputs) if self.preparation is None else TableViews(inputs, self.preparation)
+        if self.preparation is not None:
+            return TableViews(inputs, self.preparation)
+        return ImageViews(inputs, known=None if self.features is None else self.features[rows])
 
 
 def read_source(source: Source, cache: Path) -> OwnData:

@@ -4,9 +4,8 @@ import shlex
 from collections.abc import Sequence
 
 from rankreg.bundle import Threshold
-from rankreg.bundle.evaluation import Lines, bounded, evaluation_lines, per_thousand, promise_lines
-from rankreg.fit.pipeline import Fitted, RacedLearner
-from rankreg.notation import percent
+from rankreg.bundle.evaluation import Lines, evaluation_lines, per_thousand, promise_lines
+from rankreg.fit.pipeline import Fitted
 from rankreg.report.text import finding_lines, rounded_threshold
 
 
@@ -31,17 +30,6 @@ def summary_lines(fitted: Fitted) -> Lines:
         ("Files", f"{fitted.folder}: bundle/ is the model,{decoded} run/ lets a stopped fit go on, summary.json"),
         ("Look at it", f"open {fitted.report} in a browser" if fitted.report.endswith(".html") else fitted.report),
     ]
-
-
-def race_table(fitted: Fitted) -> list[tuple[str, ...]]:
-    """A header, then every learner and the average."""
-    tpr = percent(fitted.threshold.tpr)
-    header = ("learner", f"FPR at {tpr} TPR", "weight", "seconds")
-    return [header, *(_raced(one) for one in fitted.race)]
-
-
-def _raced(one: RacedLearner) -> tuple[str, ...]:
-    return one.name, bounded(one.fpr), f"{one.weight:.2f}", f"{one.seconds:.1f}"
 
 
 def next_steps(fitted: Fitted) -> list[str]:

@@ -21,7 +21,7 @@ from rankreg.report import charts
 from rankreg.report.examples import hardest
 from rankreg.report.scored_model import Model, check_models, paired_scores
 from rankreg.report.sliders import Setting, Stops, counts_for, ranks_for, values_at
-from rankreg.report.text import cards, comparison_lines
+from rankreg.report.text import Basis, cards, comparison_lines
 from rankreg.safe_files import write_whole
 
 if TYPE_CHECKING:
@@ -58,6 +58,10 @@ class Settings(Record):
         examples: how many of the hardest samples of each class to show, default 12.
         config: shown at the foot of the page, default nothing.
         per: "row" for the recall of rows, "unit" for the recall of units, as for `certify`.
+        basis: "held-out" for samples that no part of the model has seen: their thresholds are certified.
+            "out-of-fold" for scores by the members of an ensemble that have not seen the sample: their
+            thresholds are called cross-fitted.
+        learners: of a fit: a header and a row for every learner, shown as a table.
 
     >>> Settings(tprs=(0.95, 0.98), prevalence=0.006).confidence
     0.95
@@ -71,6 +75,8 @@ class Settings(Record):
     examples: int = 12
     config: Mapping[str, Any] = field(default_factory=dict)
     per: Per = "row"
+    basis: Basis = "held-out"
+    learners: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.tprs:
@@ -156,7 +162,7 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
             assumption=assumption(ranks),
             prevalence=prevalence,
             comparisons=comparisons,
-            cards=cards(models, chosen.tprs, chosen.confidence, chosen.prevalence, chosen.per),
+            cards=cards(models, chosen.tprs, chosen.confidence, chosen.prevalence, chosen.per, chosen.basis),
             roc=charts.roc_charts(
                 models,
                 tprs=chosen.tprs,
@@ -185,7 +191,10 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
 
 
 def _plain(settings: Settings) -> dict[str, Any]:
-    return {name: value for name, value in settings.to_dict().items() if name != "config"} | dict(settings.config)
+    left_out = ("config", "learners")
+    return {name: value for name, value in settings.to_dict().items() if name not in left_out} | dict(
+        settings.config
+    )
 
 
 def _json(content: dict[str, Any]) -> "Markup":

@@ -6,7 +6,7 @@ A line is a heading and a sentence. Bounds are rounded to the safe side.
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from math import floor, isfinite, log10
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from rankreg.operating.units import Per
 from rankreg.report.scored_model import Model
 
 Lines = list[tuple[str, str]]
+Basis = Literal["held-out", "out-of-fold"]
+WORDS: dict[Basis, str] = {"held-out": "certified", "out-of-fold": "cross-fitted"}
 EVERY_ROW = "every row counts as a confirmed positive"
 GIVE_PREVALENCE = ". Give the real one with --prevalence"
 
@@ -40,7 +42,9 @@ GIVE_PREVALENCE = ". Give the real one with --prevalence"
 class Card:
     """One model at one target.
 
-    useful: certified, and the threshold does not alarm on every negative. json: None if nothing is certified.
+    certified: a threshold keeps the recall with the confidence: proven for held-out samples, in simulations for
+    out-of-fold ones. useful: it does, and does not alarm on every negative. json: None if it does not.
+    word: what the threshold is called.
     """
 
     model: str
@@ -50,10 +54,16 @@ class Card:
     verdict: str
     text: str
     json: str | None
+    word: str = "certified"
 
 
 def cards(
-    models: Sequence[Model], tprs: Sequence[float], confidence: float, prevalence: float | None, per: Per = "row"
+    models: Sequence[Model],
+    tprs: Sequence[float],
+    confidence: float,
+    prevalence: float | None,
+    per: Per = "row",
+    basis: Basis = "held-out",
 ) -> list[Card]:
     """A card for each model and target; several targets are certified together."""
     found = []
@@ -70,7 +80,9 @@ def cards(
             points = {point.tpr: _in_use(model, point, settings) for point in together.points}
         for tpr in targets:
             because = model.refused or str(NotEnoughPositives(trials, tpr, confidence)) if tpr not in points else ""
-            found.append(_uncertified(model, tpr, per, because) if because else _certified(model, points[tpr]))
+            found.append(
+                _uncertified(model, tpr, per, because, basis) if because else _certified(model, points[tpr], basis)
+            )
     return found
 
 
@@ -86,25 +98,29 @@ def _in_use(model: Model, point: OperatingPoint, settings: dict[str, Any]) -> Op
     return point_at(model.sample, point.rank, threshold=model.threshold, **target, **settings)
 
 
-def _certified(model: Model, point: OperatingPoint) -> Card:
+def _certified(model: Model, point: OperatingPoint, basis: Basis = "held-out") -> Card:
     found = findings(model.labels, model.scores, threshold=point.threshold, units=model.units)
     useless = next((one.sentence for one in found if one.name == "alarms-on-everything"), None)
-    said = [*finding_lines(found), *point_lines(point, advice="")]
+    word = WORDS[basis]
+    said = [*finding_lines(found), (word.capitalize(), promise(point)), *point_lines(point, advice="")[1:]]
     verdict = useless or (
         f"Alarm when score ≥ {rounded_threshold(point.threshold)}: {promise(point)}."
         f" Expect {false_alarms(point)} {at_prevalence(point)}"
     )
-    text = f"{model.name}, certified on {point.positives:,} positives and {point.negatives:,} negatives\n"
+    text = f"{model.name}, {word} on {point.positives:,} positives and {point.negatives:,} negatives\n"
     text += "".join(f"{heading}: {sentence}\n" for heading, sentence in said)
     content = json_text(point.to_dict() | {"findings": [one.to_dict() for one in found]})
-    return Card(model.name, point.tpr, True, useless is None, verdict, text, content)
+    return Card(model.name, point.tpr, True, useless is None, verdict, text, content, word)
 
 
-def _uncertified(model: Model, tpr: float, per: Per, because: str) -> Card:
+def _uncertified(model: Model, tpr: float, per: Per, because: str, basis: Basis = "held-out") -> Card:
     usual = float(empirical_thresholds(model.sample.judged(per).scores, np.array([tpr]))[0])
     in_use = usual if model.threshold is None else model.threshold
-    text = f"{model.name}: not certified\n{because}\nThreshold without a guarantee: {in_use!r}\n"
-    return Card(model.name, tpr, False, False, because, text, None)
+    word = WORDS[basis]
+    if basis == "out-of-fold" and model.refused is None:
+        because += f". The threshold {rounded_threshold(in_use)} keeps the recall on average only"
+    text = f"{model.name}: not {word}\n{because}\nThreshold without a guarantee: {in_use!r}\n"
+    return Card(model.name, tpr, False, False, because, text, None, word)
 
 
 def labels_line(reading: Reading | None) -> tuple[str, str]:

@@ -316,7 +316,7 @@ class TrainConfig(_Settings):
         optimizer: `SGDSettings`, `AdamWSettings` or their names. Default "sgd".
         loss: `LossSettings` or a name. Default: "bce", or "ce" for several classes.
         method: `NoMethod`, `BufferMethod`, `RankRegMethod`, `ALMMethod` or a name. Default "none".
-        model: `ResNetShape` or `MLPShape`. Default: a ResNet-10 for images, an MLP for rows.
+        model: `ResNetShape`, `BackboneShape` or `MLPShape`. Default: a ResNet-10 for images, an MLP for rows.
         sampling: "shuffled", or "balanced": every class equally often, with as many samples an epoch.
         augmentation: a key of `rankreg.augment.AUGMENTATIONS`. Default "none".
         selection: which epoch to keep: the highest validation "auc", the lowest validation "fpr" at `tpr`,

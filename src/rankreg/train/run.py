@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from rankreg.backbones import start_pretrained
 from rankreg.datasets.splits import Splits
 from rankreg.distributed import World, device_named, join
 from rankreg.models import build_model
@@ -126,6 +127,7 @@ def train(
         finished = world.first(lambda: read_finished(folder)) if folder is not None else None
         was_finished = finished is not None
         if finished is None:
+            start_pretrained(network, config.model, splits["train"])
             training = Training(splits, config, task, network, world, weights=weights, watch=watch)
             finished = _run_to_the_end(training, folder, progress, keep_diverged=keep_diverged)
         load_weights(network.to(world.device), finished.best["model"])
@@ -148,7 +150,9 @@ def epochs(splits: Splits, config: TrainConfig) -> Generator[dict[str, Any]]:
     task = task_of(splits, config)
     config = complete(config, task, splits["train"], own_model=False)
     with borrowed_randomness(config.seed):
-        yield from _epochs(Training(splits, config, task, _network(config, None), _alone(config)), None, False)
+        network = _network(config, None)
+        start_pretrained(network, config.model, splits["train"])
+        yield from _epochs(Training(splits, config, task, network, _alone(config)), None, False)
 
 
 def _epochs(training: Training, folder: Path | None, progress: bool | None) -> Iterator[dict[str, Any]]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.metrics import auc, error_at_tpr, fpr_at_tpr, positive_score
-from rankreg.models import MLPShape, ResNetShape
+from rankreg.models import AnyShape, MLPShape, ResNetShape
 from rankreg.scores import Scores
 from rankreg.train.config import MULTICLASS_LOSS, LossSettings, TrainConfig
 
@@ -105,10 +105,10 @@ def complete(config: TrainConfig, task: Task, train: Samples, *, own_model: bool
     return config.model_copy(update={"loss": loss, "model": model})
 
 
-def _complete_shape(config: TrainConfig, task: Task, train: Samples, loss: str) -> ResNetShape | MLPShape:
+def _complete_shape(config: TrainConfig, task: Task, train: Samples, loss: str) -> AnyShape:
     images = train.source.ndim == 4
     model = config.model or (ResNetShape() if images else MLPShape())
-    if isinstance(model, ResNetShape) != images:
+    if isinstance(model, MLPShape) == images:
         raise ValueError(
             f"model {model.name!r} takes {'rows of numbers' if images else 'images'}, the data are"
             f" {'images' if images else 'rows of numbers'}: use {'resnet10' if images else 'mlp'!r}"
