@@ -18,27 +18,54 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from scipy.special import expit
 from scipy.stats import binomtest
 
-from rankreg.bundle.ensemble import TableViews
+from rankreg.bundle.ensemble import Linear, Member, TableViews, View
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.fit.crossfit import CrossFitted, averaged, cross_fit, folds_for
-from rankreg.fit.learners import FOREST, LEARNERS, Learner, logistic, trees
+from rankreg.fit.learners import FOREST, Folds, Learner, trees
 from rankreg.operating import choose_threshold, cross_fitted_threshold
 
 PLACE = Path(__file__).parents[1] / "records/fit/coverage.csv"
 FIELDS = ["setting", "draw", "kind", "recall", "fpr", "tpr", "confidence", "commit"]
+Rows = NDArray[np.float64]
+
 NEGATIVES, FRESH = 800, 4000
-FAST: dict[str, Learner] = {  # a draw takes a fraction of a second
-    "logistic": LEARNERS["logistic"],
-    "strong penalty": logistic("normal", strength=1e-3),
+STEPS = 12  # of Newton's method: these problems have converged after 8
+
+
+def logistic(view: View, strength: float) -> Learner:
+    """`rankreg.fit.learners.logistic` by Newton's method in a few lines: a tenth of the time for so few rows."""
+
+    def train(rows: NDArray[np.float32], labels: NDArray[np.int64], folds: Folds) -> list[Member]:
+        members: list[Member] = []
+        for one in range(folds.members):
+            kept = folds.kept(one)
+            x, y = np.c_[rows[kept], np.ones(len(kept))].astype(np.float64), labels[kept]
+            weight = np.where(y == 1, 0.5 * len(y) / y.sum(), 0.5 * len(y) / (len(y) - y.sum()))
+            penalty = np.append(np.full(rows.shape[1], 1 / strength), 1e-9)
+            found = np.zeros(x.shape[1])
+            for _ in range(STEPS):
+                chance = expit(x @ found)
+                slope = x.T @ (weight * (chance - y)) + penalty * found
+                curve = (x * (weight * chance * (1 - chance))[:, None]).T @ x + np.diag(penalty)
+                found -= np.linalg.solve(curve + 1e-8 * np.eye(len(found)), slope)
+            members.append(Linear(found[:-1], float(found[-1])))
+        return members
+
+    return Learner(view, train)
+
+
+FAST: dict[str, Learner] = {
+    "weak penalty": logistic("standardised", 1.0),
+    "strong penalty": logistic("normal", 1e-3),
 }
 FORESTS: dict[str, Learner] = {
     "forest": trees(20, **FOREST, feature_fraction_bynode=0.3),
     "extra-trees": trees(20, **FOREST, feature_fraction_bynode=0.6, extra_trees=True),
 }
-OVERFITTING: dict[str, Learner] = {"no penalty": logistic("normal", strength=1e6)}
-Rows = NDArray[np.float64]
+OVERFITTING: dict[str, Learner] = {"hardly any penalty": logistic("normal", 100.0)}
 
 
 @dataclass(frozen=True)
@@ -171,7 +198,7 @@ def main() -> None:
             writer.writeheader()
         for draw in range(asked.draws):
             for name in asked.settings:
-                if (name, draw) in known or (name == "random forests" and draw >= asked.draws // 4):
+                if (name, draw) in known or (name == "random forests" and draw >= asked.draws // 10):
                     continue
                 setting = SETTINGS[name]
                 common = {"setting": name, "draw": draw, "tpr": setting.tpr, "confidence": setting.confidence}

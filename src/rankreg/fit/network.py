@@ -28,7 +28,7 @@ def network_learner(
     units: NDArray[np.int64] | None = None,
     progress: bool | None = None,
 ) -> Learner:
-    """A network per fold, trained in home/fold-k; a run that was stopped goes on.
+    """A network per fold, trained in home/member-k; a run that was stopped goes on.
 
     Where the config chooses an epoch, a tenth of a member's training samples chooses it. The samples that
     judge the member never do. With selection "last" all of them train.
@@ -38,10 +38,10 @@ def network_learner(
 
     def fit(inputs: NDArray[Any], labels: Labels, folds: Folds) -> list[Member]:
         members: list[Member] = []
-        for fold in range(folds.count):
-            own = config.model_copy(update={"seed": config.seed + fold})
-            splits = _splits(own, inputs, labels, folds, fold, units)
-            run = train(splits, own, home / f"fold-{fold}", score_parts=(), progress=progress)
+        for member in range(folds.members):
+            own = config.model_copy(update={"seed": config.seed + member})
+            splits = _splits(own, inputs, labels, folds, member, units)
+            run = train(splits, own, home / f"member-{member}", score_parts=(), progress=progress)
             members.append(Network(run.model.cpu().eval()))
         return members
 
@@ -61,11 +61,11 @@ def _splits(
     inputs: NDArray[Any],
     labels: Labels,
     folds: Folds,
-    fold: int,
+    member: int,
     units: NDArray[np.int64] | None,
 ) -> Splits:
-    kept = folds.kept(fold)
-    rows = {"train": kept, "validation": np.flatnonzero(folds.of_row == fold)}
+    kept = folds.kept(member)
+    rows = {"train": kept, "validation": folds.held(member)}
     if config.selection != "last":
         apart = kept if units is None else units[kept]
         rows = {

@@ -179,7 +179,9 @@ def fit(
     crossed = _cross_fitted(data, prepared, parts["train"], names, folds, tpr, seed, config, home, progress)
     if crossed is None:
         return None
-    ensemble = replace(crossed.ensemble, backbone=frozen if FROZEN in names else None)
+    ensemble = crossed.ensemble
+    if any(learner.view == "features" for learner in ensemble.learners):
+        ensemble = replace(ensemble, backbone=frozen)
     judged = _judged(data, prepared, parts, crossed, ensemble, per)
     chosen, other = _threshold(judged, "calibration" in parts, tpr, confidence, per)
     evaluations = {
@@ -304,7 +306,8 @@ def _cross_fitted(
     """The learners, cross-fitted on these rows; None in all processes but the first."""
     units, labels, views = _units(data, rows), data.labels[rows], prepared.views(rows)
     threads = cores() if prepared.inputs.size > LARGE else 1  # on small tables a second thread only waits
-    dealt = replace(folds_for(labels, units, folds, seed), threads=threads)
+    rounds = 1 if NETWORK in names else None  # networks take long
+    dealt = replace(folds_for(labels, units, folds, seed, rounds=rounds), threads=threads)
     finished = FinishedLearners.open(home / "run", data, prepared, rows, dealt)
     known: dict[str, Learner] = {FROZEN: frozen_learner()} if data.kind == "image" else {**LEARNERS, **RANKED}
     known[NETWORK] = network_learner(

@@ -43,7 +43,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "learning_rate": 2e-3,
         "schedule": "cosine",
         "optimizer": {"name": "adamw"},
-        "method": {"name": "rankreg"},
+        "method": {"name": "buffer"},
         "model": {"name": "mlp", "hidden": (64, 64), "dropout": 0.1},
         "precision": "float32",  # where bfloat16 is fast, layers as small as these are a quarter slower in it
     },
@@ -53,7 +53,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "learning_rate": 0.02,
         "schedule": "cosine",
         "optimizer": {"name": "sgd"},
-        "method": {"name": "rankreg"},
+        "method": {"name": "buffer"},
         "model": {"name": "resnet10", "width": 0.25, "pixels": "imagenet"},
         "augmentation": "cifar",
     },
