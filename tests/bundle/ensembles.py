@@ -68,7 +68,7 @@ def fitted(
 ) -> FittedLearner:
     """A learner whose scales come from the negatives."""
     scales = [NegativeRanks.of(member.score(views[view])[labels == 0]) for member in members]
-    return FittedLearner(name, view, members, scales, weight)
+    return FittedLearner(name, view, members, scales, [weight] * len(members))
 
 
 def table_learners(

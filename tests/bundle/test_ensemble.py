@@ -60,7 +60,7 @@ def test_networks_on_images_come_back_too(tmp_path: Path) -> None:
     assert [card.kind for card in saved.card.learners] == ["network", "network"]
 
 
-def test_the_score_is_the_weighted_mean_of_the_mean_levels(whole: Path) -> None:
+def test_the_score_is_the_weighted_mean_of_the_levels(whole: Path) -> None:
     bundle = load_bundle(whole)
     assert isinstance(bundle.model, Ensemble)
     frame, _ = table(50, seed=4)
@@ -73,15 +73,16 @@ def test_the_score_is_the_weighted_mean_of_the_mean_levels(whole: Path) -> None:
             scale(member.score(views[learner.view]))
             for member, scale in zip(learner.members, learner.scales, strict=True)
         ]
-        total += learner.weight * sum(levels) / len(levels)
-        weights += learner.weight
+        total += sum(weight * level for weight, level in zip(learner.weights, levels, strict=True))
+        weights += sum(learner.weights)
     np.testing.assert_allclose(bundle.score(rows), total / weights, rtol=1e-6)
 
 
-def test_weights_of_learners_count_by_their_ratio(whole: Path) -> None:
+def test_the_card_knows_the_weight_of_every_member(whole: Path) -> None:
     bundle = load_bundle(whole)
-    shares = {card.name: card.weight for card in bundle.card.learners}
-    assert shares == {"logistic": 0.5, "logistic-normal": 0.5, **dict.fromkeys(TREES, 1.0), "mlp": 2.0}
+    shares = {card.name: card.weights for card in bundle.card.learners}
+    ones = dict.fromkeys(TREES, (1.0, 1.0))
+    assert shares == {"logistic": (0.5, 0.5), "logistic-normal": (0.5, 0.5), **ones, "mlp": (2.0, 2.0)}
 
 
 def flip(name: str, place: int) -> Callable[[Path], None]:
@@ -118,7 +119,7 @@ def test_a_file_that_was_cut_flipped_swapped_or_lost_is_refused(saved: Path, nam
 
 def test_a_card_that_was_cut_or_edited_is_refused(saved: Path) -> None:
     card = json.loads((saved / "bundle.json").read_text())
-    card["learners"][0]["weight"] = 99.0
+    card["learners"][0]["weights"][0] = 99.0
     (saved / "bundle.json").write_text(json.dumps(card))
     with pytest.raises(ValueError, match="was changed after it was written"):
         load_bundle(saved)
@@ -205,7 +206,7 @@ LINEAR = {
     "kind": "linear",
     "view": "normal",
     "members": 1,
-    "weight": 1.0,
+    "weights": [1.0],
     "model": None,
     "settings": {},
 }
@@ -225,8 +226,9 @@ LINEAR = {
         ("learners", [LINEAR, LINEAR], "'a' is there twice"),
         ("learners", [LINEAR] * 51, "at most 50"),
         ("learners", [LINEAR | {"members": 10**9}], "less than or equal to 100"),
-        ("learners", [LINEAR | {"weight": 0.0}], "greater than 0"),
-        ("learners", [LINEAR | {"weight": float("nan")}], "less than 1000000"),
+        ("learners", [LINEAR | {"weights": [0.0]}], "greater than 0"),
+        ("learners", [LINEAR | {"weights": [float("nan")]}], "less than 1000000"),
+        ("learners", [LINEAR | {"weights": [1.0, 1.0]}], "1 members have 2 weights"),
         ("learners", [LINEAR | {"name": "../../x"}], "should match pattern"),
         ("learners", [LINEAR | {"kind": "pickle"}], "'linear', 'trees' or 'network'"),
         ("learners", [LINEAR | {"kind": "network"}], "networks have a model"),

@@ -31,7 +31,7 @@ def test_trees_that_were_read_and_written_predict_what_the_booster_did_bit_by_bi
     parsed = Trees.parse(model.model_to_string())
     ours = lightgbm.Booster(model_str=parsed.text())
     new = rows_and_labels(seed=1)[0]
-    assert np.array_equal(ours.predict(new, raw_score=True), model.predict(new, raw_score=True))
+    assert np.array_equal(np.asarray(ours.predict(new, raw_score=True)), model.predict(new, raw_score=True))
     assert parsed.averaged == (name != "boosting")
     again = Trees.parse(parsed.text())
     assert again.text() == parsed.text()
@@ -54,7 +54,7 @@ def test_tables_find_the_leaves_that_lightgbm_finds(name: str, leaves: int) -> N
     assert (tables is None) == (leaves > max(HASHES))  # larger trees are walked through
     new = np.concatenate([rows, rows_and_labels(seed=1)[0]])
     expected = [
-        model.predict(new, raw_score=True) / (len(own.trees) if own.averaged else 1)
+        np.asarray(model.predict(new, raw_score=True)) / (len(own.trees) if own.averaged else 1)
         for own, model in zip(members, models, strict=True)
     ]
     np.testing.assert_allclose(score_trees(members, tables, new), np.stack(expected, axis=1), rtol=1e-12)
@@ -91,12 +91,9 @@ def random_trees(draw: st.DrawFn) -> Trees:
             side[parent] = -1 - leaf
         thresholds = draw(st.lists(st.sampled_from(THRESHOLDS), min_size=splits, max_size=splits))
         chosen = draw(st.lists(st.integers(0, features - 1), min_size=splits, max_size=splits))
-        values = np.arange(splits + 1) + 1.0
-        made.append(
-            Tree(np.array(chosen, np.int64), np.array(thresholds), np.array(left), np.array(right), values)
-            if splits
-            else Tree(*(np.zeros(0, np.int64), np.zeros(0)), *(np.zeros(0, np.int64),) * 2, values)
-        )
+        whole = [np.array(values, np.int64) for values in (chosen, left, right)]
+        values = np.arange(1, splits + 2, dtype=np.float64)
+        made.append(Tree(whole[0], np.array(thresholds, np.float64), whole[1], whole[2], values))
     return Trees(features, draw(st.booleans()), tuple(made))
 
 
@@ -128,8 +125,8 @@ def test_a_very_deep_tree_ends_in_no_crash() -> None:
     splits = 90_000
     places = np.arange(splits)
     right = np.append(places[1:], -splits - 1)
-    chain = Tree(np.zeros(splits, np.int64), places.astype(np.float64), -1 - places, right, places[:1] * 0.0)
-    chain = Tree(chain.features, chain.thresholds, chain.left, chain.right, np.arange(splits + 1.0))
+    values = np.arange(splits + 1, dtype=np.float64)
+    chain = Tree(np.zeros(splits, np.int64), values[:-1], -1 - places, right, values)
     trees = Trees.parse(Trees(1, False, (chain,)).text())
     assert trees.score(np.array([[-5.0], [0.5], [77.5], [1e9]], np.float32)).tolist() == [0, 1, 78, splits]
 
