@@ -15,6 +15,7 @@ TABLES = (
     "bench_overhead",
     "boosting_speed",
     "fit_speed",
+    "predict_speed",
     "footprint",
 )
 

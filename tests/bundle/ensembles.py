@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from rankreg.bundle import Bundle
+from rankreg.bundle.card import LearnerCard
 from rankreg.bundle.ensemble import (
     Ensemble,
     FittedLearner,
@@ -67,13 +68,13 @@ def fitted(
 ) -> FittedLearner:
     """A learner whose scales come from the negatives."""
     scales = [NegativeRanks.of(member.score(views[view])[labels == 0]) for member in members]
-    return FittedLearner(name, view, members, scales, weight)
+    return FittedLearner(name, view, members, scales, [weight] * len(members))
 
 
-def table_ensemble(
-    folder: Path, only: str | None = None, frame: pd.DataFrame | None = None, labels: Any = None, **card: Any
-) -> Bundle:
-    """A saved bundle with linear members on both views, three kinds of trees, networks; or `only` one."""
+def table_learners(
+    only: str | None = None, frame: pd.DataFrame | None = None, labels: Any = None
+) -> tuple[Ensemble, list[LearnerCard], TablePreprocessor]:
+    """Linear members on both views, three kinds of trees, networks; or `only` one of them."""
     if frame is None:
         frame, labels = table()
     preparation = TablePreprocessor.fit(frame)
@@ -101,9 +102,17 @@ def table_ensemble(
         networks = [Network(build_model(shape).eval()) for _ in range(FOLDS)]
         learners.append(fitted("mlp", "normal", networks, views, labels, weight=2.0))
     cards = [learner_card(one, model=shape if one.name == "mlp" else None) for one in learners]
+    return Ensemble(learners), cards, preparation
+
+
+def table_ensemble(
+    folder: Path, only: str | None = None, frame: pd.DataFrame | None = None, labels: Any = None, **card: Any
+) -> Bundle:
+    """The same as a saved bundle."""
+    ensemble, cards, preparation = table_learners(only, frame, labels)
     said = {"target": "state", "positive": "sick", "id_column": None, "header": True}
     known = contents(model=None, preprocessing=preparation.to_dict() | said) | card
-    return save_ensemble(folder, Ensemble(learners), cards, **known)
+    return save_ensemble(folder, ensemble, cards, **known)
 
 
 def image_ensemble(folder: Path, height: int, width: int, images: NDArray[np.uint8], **card: Any) -> Bundle:

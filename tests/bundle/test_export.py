@@ -20,16 +20,13 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from rankreg.bundle import Bundle, Threshold, export_onnx, predict
-from rankreg.bundle.ensemble import TableViews
-from rankreg.bundle.ensemble_files import learner_card
 from rankreg.bundle.onnx_graph import Graph, add_network
 from rankreg.bundle.onnx_trees import add_lines, add_trees
-from rankreg.bundle.storage import save_bundle, save_ensemble
+from rankreg.bundle.storage import save_bundle
 from rankreg.bundle.trees import Tree, Trees
 from rankreg.datasets.images import read_image
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.fit.crossfit import cross_fit_all, folds_for
-from rankreg.fit.learners import LEARNERS
+from rankreg.fit import Source, fit
 from rankreg.models import MLPShape, ResNetShape, build_model
 from tests.bundle.ensembles import TREES, image_ensemble, table, table_ensemble
 from tests.bundle.test_storage import TABLE, contents
@@ -39,18 +36,10 @@ CONSUMER = Path(__file__).parents[2] / "examples/onnx_consumer.py"
 
 
 def fitted(file: Path, target: str, out: Path, *names: str) -> Bundle:
-    """Some of the default learners, cross-fitted on a table."""
-    rows = pd.read_csv(file)
-    labels = rows.pop(target).to_numpy(np.int64)
-    preparation = TablePreprocessor.fit(rows)
-    views = TableViews(preparation.transform(rows), preparation)
-    ensemble = cross_fit_all(
-        {name: LEARNERS[name] for name in names}, views, labels, folds_for(labels, None)
-    ).ensemble
-    shape = MLPShape(hidden=(64, 64), dropout=0.1, features=views["normal"].shape[1], classes=2, head="score")
-    cards = [learner_card(one, model=shape if one.name == "mlp" else None) for one in ensemble.learners]
-    said = preparation.to_dict() | {"target": target, "positive": "sick", "id_column": None, "header": True}
-    return save_ensemble(out, ensemble, cards, **contents(model=None, preprocessing=said))
+    """A bundle as `rankreg fit` makes it."""
+    done = fit(Source(file, target=target, keep_copies_together=False), out, learners=names, progress=False)
+    assert done is not None
+    return done.bundle
 
 
 def predicted(bundle: Bundle, data: Path, tmp_path: Path) -> "pd.DataFrame":
@@ -83,7 +72,7 @@ def test_digits_score_as_they_do_with_us(tmp_path: Path) -> None:
     pixels, digits = load_digits(return_X_y=True)
     table = pd.DataFrame(pixels, columns=[f"pixel {k}" for k in range(64)]).assign(eight=(digits == 8).astype(int))
     table.to_csv(tmp_path / "digits.csv", index=False)
-    bundle = fitted(tmp_path / "digits.csv", "eight", tmp_path / "model", "logistic", "boosting", "mlp")
+    bundle = fitted(tmp_path / "digits.csv", "eight", tmp_path / "model", "logistic", "boosting")
     made = export_onnx(bundle, tmp_path / "model.onnx")
     assert made.difference < 1e-4
     same_scores(consumed(made.out, tmp_path / "digits.csv"), predicted(bundle, tmp_path / "digits.csv", tmp_path))
@@ -98,7 +87,7 @@ def test_a_real_table_with_texts_and_gaps_scores_as_it_does_with_us(tmp_path: Pa
     gaps = rows[rows[["sex", "age_approx", "anatom_site_general_challenge"]].isna().any(axis=1)].head(60)
     columns = ["sex", "age_approx", "anatom_site_general_challenge", "target"]
     pd.concat([kept, gaps])[columns].to_csv(tmp_path / "isic.csv", index=False)
-    bundle = fitted(tmp_path / "isic.csv", "target", tmp_path / "model", "logistic-normal", "forest", "extra-trees")
+    bundle = fitted(tmp_path / "isic.csv", "target", tmp_path / "model", "forest", "mlp")
     assert len(bundle.card.preprocessing["categorical"]) == 2
     made = export_onnx(bundle, tmp_path / "model.onnx")
     same_scores(consumed(made.out, tmp_path / "isic.csv"), predicted(bundle, tmp_path / "isic.csv", tmp_path))

@@ -144,6 +144,28 @@ def broken_toml(content: bytes, rng: random.Random) -> bytes:
     return rng.choice(TOML).encode() if rng.random() < 0.4 else broken_text(content, rng)
 
 
+def broken_trees(content: bytes, rng: random.Random) -> bytes:
+    """A number of a tree, or a line, that is not what it was; or broken as text."""
+    lines = content.split(b"\n")
+    numbers = [place for place, line in enumerate(lines) if b"=" in line]
+    place = rng.choice(numbers)
+    name, _, values = lines[place].partition(b"=")
+    words = values.split(b" ")
+    kind = rng.randrange(4)
+    if kind == 0:
+        words[rng.randrange(len(words))] = rng.choice(
+            (*NUMBERS, b"7", b"-2", b"2147483648", b"-2147483649", b"1_0")
+        )
+    elif kind == 1:
+        words = words * rng.choice((2, 1000)) if rng.random() < 0.5 else words[:-1]
+    elif kind == 2:
+        words = rng.sample(words, len(words))
+    else:
+        return broken(content, rng)
+    lines[place] = name + b"=" + b" ".join(words)
+    return b"\n".join(lines)
+
+
 def packed(pack: Callable[[bytes], bytes], unpack: Callable[[bytes], bytes]) -> Callable[..., bytes]:
     """Damage before or after packing, or a bomb of modest size."""
 

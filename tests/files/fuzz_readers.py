@@ -30,7 +30,7 @@ from PIL import Image
 
 from rankreg import score_files
 from rankreg.bundle import load_bundle
-from rankreg.bundle.card import digest
+from rankreg.bundle.card import TableInputs, digest, read_inputs
 from rankreg.bundle.prediction import read_chunks
 from rankreg.bundle.storage import save_bundle
 from rankreg.datasets import load
@@ -49,6 +49,7 @@ from rankreg.train.folder import read_state, write_state
 from rankreg_bench.grids import plans_of
 from rankreg_bench.records import RecordFolder, plan_of
 from tests.bench import handmade
+from tests.bundle.ensembles import table_ensemble
 from tests.bundle.test_storage import contents
 from tests.datasets.test_cifar import archive_of, small_files
 from tests.estimators.rare_data import cancer
@@ -58,6 +59,7 @@ from tests.files.fuzz_damage import (
     broken_pickle,
     broken_text,
     broken_toml,
+    broken_trees,
     gzipped,
     odd_parquet,
     packed,
@@ -89,19 +91,28 @@ class Reader:
     damage: Callable[[bytes, random.Random], bytes]
 
 
-def resealed_weights(home: Path) -> Callable[[Path], object]:
-    """Reads a bundle whose weights were changed by someone who wrote their checksum into the card."""
+def resealed_bundle(home: Path) -> Callable[[Path], object]:
+    """Reads a bundle whose files were changed by someone who wrote their checksums into the card, and uses it."""
 
     def read(folder: Path) -> object:
         import hashlib
 
         card = json.loads((home / "bundle.json").read_text())
         card["weights"]["sha256"] = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+        card["trees"] = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in card["trees"]}
         card["sha256"] = digest(card)
         (folder / "bundle.json").write_text(json.dumps(card))
-        return load_bundle(folder)
+        return scored_zeros(folder)
 
     return read
+
+
+def scored_zeros(folder: Path) -> object:
+    """What a bundle of a table says about rows of zeros."""
+    bundle = load_bundle(folder)
+    inputs = read_inputs(bundle.card.preprocessing)
+    assert isinstance(inputs, TableInputs)
+    return bundle.score(np.zeros((2, inputs.features), np.float32))
 
 
 def readers(home: Path) -> dict[str, Reader]:
@@ -222,8 +233,15 @@ def readers(home: Path) -> dict[str, Reader]:
     torch.manual_seed(0)
     for name, file, damage in (("card", "bundle.json", resealed), ("weights", "model.safetensors", broken)):
         save_bundle(home / name, build_model(contents()["model"]), **contents())
-        read = load_bundle if name == "card" else resealed_weights(home / "card")
+        read = load_bundle if name == "card" else resealed_bundle(home / "card")
         found[name] = Reader(home / name, file, read, damage)
+    whole = home / "ensemble-card"
+    table_ensemble(whole)
+    found["ensemble-card"] = Reader(whole, "bundle.json", scored_zeros, resealed)
+    files = (("weights", "model.safetensors", broken), ("trees", "trees-boosting-1.txt", broken_trees))
+    for name, file, damage in files:
+        shutil.copytree(whole, home / f"ensemble-{name}")
+        found[f"ensemble-{name}"] = Reader(home / f"ensemble-{name}", file, resealed_bundle(whole), damage)
     samples, answers = cancer()
     model = RankRegClassifier(tpr=0.8, epochs=1, network__hidden=(4,), random_state=0).fit(samples, answers)
     model.save(home / "classifier")

@@ -30,7 +30,7 @@ from rankreg.operating import ChosenThreshold
 from rankreg.operating.units import Per
 
 FORMAT_VERSIONS = (1, 2)  # one network; an ensemble of learners
-MOST_MEMBERS = 100  # of a learner
+MOST_LEARNERS, MOST_MEMBERS = 50, 100  # members: of one learner
 MOST_SETTINGS = 10_000  # characters
 
 Kind = Literal["certified", "cross-fitted", "expected", "empirical"]
@@ -284,7 +284,7 @@ class BundleCard(_Part):
     version: Literal[1, 2] = 1
     name: str
     model: ModelShape | None = None
-    learners: tuple[LearnerCard, ...] = ()
+    learners: Annotated[tuple[LearnerCard, ...], Field(max_length=MOST_LEARNERS)] = ()
     trees: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = {}
     backbone: BackboneShape | None = None
     preprocessing: dict[str, Any]

@@ -28,6 +28,7 @@ View = Literal["normal", "standardised", "images", "features"]
 AT_ONCE = 2**22  # numbers of a view that are scored at once
 KNOTS = 96
 NOISE = 1e-6  # of the largest score: so close, two scores may differ by rounding only
+SMALLEST = 1e-100  # no score of ours is that small, but 0
 
 
 class Views(Protocol):
@@ -158,7 +159,7 @@ class NegativeRanks:
         n = len(ordered)
         above = np.concatenate([np.linspace(1, 0.1, KNOTS // 4), np.geomspace(0.1, 1 / n, 3 * KNOTS // 4)])
         places = np.clip(np.round(n * (1 - above)).astype(np.int64), 0, n - 1)
-        noise = NOISE * float(np.abs(ordered[[0, -1]]).max())
+        noise = max(NOISE * float(np.abs(ordered[[0, -1]]).max()), SMALLEST)
         knots = _apart(np.unique(ordered[np.append(places, n - 1)]), noise)
         higher = n - np.searchsorted(ordered, knots + noise, "right")
         reached = n - np.searchsorted(ordered, knots - noise, "left")
@@ -171,8 +172,10 @@ class NegativeRanks:
     def __call__(self, scores: Floats) -> Floats:
         """The levels (N,) of scores (N,)."""
         levels = np.interp(scores, self.knots, self.levels)
-        levels += np.log1p(self.slopes[1] * np.maximum(scores - self.knots[-1], 0))
-        levels -= np.log1p(self.slopes[0] * np.maximum(self.knots[0] - scores, 0))
+        above, below = scores > self.knots[-1], scores < self.knots[0]  # few
+        with np.errstate(over="ignore"):  # a slope of any size may stand in a file
+            levels[above] += np.log1p(self.slopes[1] * (scores[above] - self.knots[-1]))
+            levels[below] -= np.log1p(self.slopes[0] * (self.knots[0] - scores[below]))
         return levels
 
 

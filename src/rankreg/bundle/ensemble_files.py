@@ -15,7 +15,8 @@ from rankreg.bundle.trees import Trees
 from rankreg.models import ModelShape, build_model
 
 MOST_KNOTS = 1000
-LARGEST_TREES = 500_000_000  # bytes of one file
+LARGEST_TREES = 100_000_000  # bytes of one file
+NETWORK = "network."  # how names of a network's weights start
 KINDS: dict[type, Literal["linear", "trees", "network"]] = {Linear: "linear", Trees: "trees", Network: "network"}
 SCALE = ("scale.knots", "scale.levels", "scale.slopes")
 
@@ -55,7 +56,7 @@ def pack(fitted: FittedLearner) -> tuple[dict[str, Tensor], dict[str, str]]:
             texts[tree_file(fitted.name, fold)] = member.text()
         else:
             state = member.network.state_dict()
-            arrays |= {f"{place}.network.{name}": value.detach().cpu() for name, value in state.items()}
+            arrays |= {f"{place}.{NETWORK}{name}": value.detach().cpu() for name, value in state.items()}
     return {name: value.contiguous() for name, value in arrays.items()}, texts
 
 
@@ -75,6 +76,9 @@ def unpack(
         place = f"{card.name}.{fold}"
         own = {name[len(place) + 1 :]: value for name, value in arrays.items() if name.startswith(f"{place}.")}
         try:
+            extra = [name for name in own if not _is_known(name, card.kind)]
+            if extra:
+                raise ValueError(f"it has a part {extra[0]!r:.40} that is not known")
             scales.append(_scale(own))
             members.append(_member(card, fold, features, own, texts))
         except (KeyError, RuntimeError) as error:
@@ -83,6 +87,12 @@ def unpack(
         except ValueError as error:
             raise ValueError(f"member {fold} of {card.name}: {error}") from error
     return FittedLearner(card.name, card.view, members, scales, card.weights)
+
+
+def _is_known(name: str, kind: str) -> bool:
+    if kind == "network":
+        return name in SCALE or name.startswith(NETWORK)
+    return name in SCALE or (kind == "linear" and name in ("weights", "bias"))
 
 
 def _scale(own: Mapping[str, Tensor]) -> NegativeRanks:
@@ -108,7 +118,7 @@ def _member(
     assert card.model is not None  # the card saw to it
     with torch.device("meta"):  # no memory for a network that the weights do not fill
         network = build_model(card.model)
-    state = {name.removeprefix("network."): value for name, value in own.items() if name.startswith("network.")}
+    state = {name.removeprefix(NETWORK): value for name, value in own.items() if name.startswith(NETWORK)}
     check_types(state, network)
     network.load_state_dict(state, assign=True)
     bad = [name for name, value in state.items() if not bool(value.isfinite().all())]

@@ -1,9 +1,9 @@
 """A bundle at work: `predict` scores new data as a stream, `evaluate` measures the bundle on labelled data."""
 
-import codecs
 import csv
+import io
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -126,18 +126,23 @@ def predict(bundle: Bundle, data: Path | str, out: Path | str, *, device: str = 
     examples: list[str] = []
     target.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(target) as file:
-        text = codecs.getwriter("utf-8")(file, "backslashreplace")  # a file's name may be no text
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        file.write(csv_lines([COLUMNS]))
         for chunk, values in scored(bundle, data, device):
             alarm = raises_alarm(values, bundle.card.threshold.value)
-            for name, value, alarmed, problem in zip(chunk.ids, values, alarm, chunk.problems, strict=True):
-                writer.writerow((name, "" if problem else str(value), int(alarmed), problem))
+            texts = ["" if why else text for text, why in zip(map(str, values), chunk.problems, strict=True)]
+            file.write(csv_lines(zip(chunk.ids, texts, alarm.astype(int).tolist(), chunk.problems, strict=True)))
             found = [f"{name} ({why})" for name, why in zip(chunk.ids, chunk.problems, strict=True) if why]
             examples += found[: SHOWN - len(examples)]
             samples, alarms = samples + len(values), alarms + int(np.count_nonzero(alarm))
             unreadable += len(found)
     return Predicted(target, samples, alarms, unreadable, tuple(examples))
+
+
+def csv_lines(rows: Iterable[Sequence[object]]) -> bytes:
+    """Lines of a CSV file; a file's name may be no text."""
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8", "backslashreplace")
 
 
 def evaluate(
@@ -263,11 +268,12 @@ def _rows(path: Path, preprocessing: Mapping[str, Any], rule: LabelRule | None) 
         check_columns(needed, rows.columns, str(path))
         frame, unread = (rows, [""] * len(rows)) if plan is None else plan.read(rows, decimal=_decimal(chunk))
         ids = rows[names] if names is not None and names in rows.columns else rows.index + 1
-        problems = [
-            f"{chunk.name_row(row)}: {fault}" if (fault := chunk.faults.get(row) or bad or cells) else ""
-            for row, bad, cells in zip(rows.index, unread, preparation.problems(frame), strict=True)
-        ]
+        problems = [bad or cells for bad, cells in zip(unread, preparation.problems(frame), strict=True)]
+        for row, fault in chunk.faults.items():
+            problems[row - rows.index[0]] = fault
         good = np.asarray([not problem for problem in problems], dtype=bool)
+        for place in np.flatnonzero(~good).tolist():
+            problems[place] = f"{chunk.name_row(rows.index[place])}: {problems[place]}"
         labels = None
         if rule is not None:
             labels = np.full(len(rows), -1, dtype=np.int64)
@@ -278,7 +284,8 @@ def _rows(path: Path, preprocessing: Mapping[str, Any], rule: LabelRule | None) 
             positives += reading.positives
             others |= dict.fromkeys(reading.others)
         count += len(rows)
-        yield Chunk([str(name) for name in ids], preparation.transform(frame.loc[good]), problems, labels)
+        prepared = preparation.transform(frame if good.all() else frame.loc[good])
+        yield Chunk(list(map(str, ids.tolist())), prepared, problems, labels)
     if rule is not None and count and not positives:
         raise ValueError(
             f"{path}: the target {target!r} holds {listing(map(repr, others))} and no {rule.positive!r}, which the"

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -44,6 +45,7 @@ WEIGHTS = "model.safetensors"
 ABANDONED = 3600  # seconds: nobody writes a bundle for so long
 LARGEST_NUMBER, LARGEST_NAME = 8, 1000  # bytes of one weight, and of the name and shape of an array of them
 INNER = "bundle"  # the folder that `rankreg fit` puts it into
+BACKBONE = "backbone."  # how names of its weights start
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,11 @@ class Bundle:
             return score(self.model, inputs, precision="float32", device=device)
         if self.card.preprocessing["kind"] == "image":
             return self.model.score(ImageViews(inputs, self.model.backbone))
-        return self.model.score(TableViews(inputs, TablePreprocessor.from_dict(self.card.preprocessing)))
+        return self.model.score(TableViews(inputs, self._preparation))
+
+    @cached_property
+    def _preparation(self) -> TablePreprocessor:
+        return TablePreprocessor.from_dict(self.card.preprocessing)
 
 
 def save_bundle(folder: Path, network: nn.Module, **card: Any) -> Bundle:
@@ -91,7 +97,7 @@ def save_ensemble(folder: Path, ensemble: Ensemble, learners: Sequence[LearnerCa
         texts |= trees
     frozen = ensemble.backbone
     if frozen is not None:
-        arrays |= {f"backbone.{name}": value.contiguous() for name, value in frozen.network.state_dict().items()}
+        arrays |= {f"{BACKBONE}{name}": value.contiguous() for name, value in frozen.network.state_dict().items()}
         card |= {"backbone": frozen.shape}
     return _save(folder, arrays, texts, card | {"version": 2, "learners": tuple(learners)})
 
@@ -210,22 +216,30 @@ def _load_ensemble(home: Path, card: BundleCard) -> Bundle:
         texts = {}
         for name, sha256 in card.trees.items():
             if not (home / name).is_file():
-                raise ValueError(f"{home} has no {name}: the bundle is not whole; copy all of its files")
+                raise ValueError(
+                    f"it has no {name}: it is not whole; copy all of its files, or get the bundle again"
+                )
             texts[name] = _read_checked(home / name, sha256, LARGEST_TREES).decode("ascii")
         width = features if frozen is None else frozen.width
         learners = [unpack(learner, width, arrays, texts) for learner in card.learners]
         backbone = None if card.backbone is None or frozen is None else _frozen(frozen, card.backbone, arrays)
+        places = [f"{learner.name}.{fold}." for learner in card.learners for fold in range(learner.members)]
+        known = (*places, *([BACKBONE] if card.backbone is not None else []))
+        extra = [name for name in arrays if not name.startswith(known)]
+        if extra:
+            raise ValueError(f"{WEIGHTS} holds {extra[0]!r:.40}, which belongs to no member")
     except (SafetensorError, UnicodeDecodeError, RuntimeError) as error:
         raise ValueError(
             f"{home}: the files are damaged: {shorten(str(error), 300)}; get the bundle again"
         ) from error
     except ValueError as error:
-        raise ValueError(f"{home}: {error}") from error
+        advice = "" if "get the bundle again" in str(error) else "; get the bundle again"
+        raise ValueError(f"{home}: {error}{advice}") from error
     return Bundle(Ensemble(learners, backbone), card)
 
 
 def _frozen(network: EfficientNetLite0, shape: BackboneShape, arrays: Mapping[str, Tensor]) -> FrozenBackbone:
-    start = "backbone."
+    start = BACKBONE
     state = {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
     check_types(state, network)
     network.load_state_dict(state, assign=True)

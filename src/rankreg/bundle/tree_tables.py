@@ -18,18 +18,18 @@ import torch
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from rankreg.bundle.trees import Trees
+    from rankreg.bundle.trees import Tree, Trees
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Masks = NDArray[Any]
 
 TILE = 256  # trees that are asked together
-ROWS = 512  # rows that are asked together: larger arrays leave the cache
+AT_ONCE = 100_000  # rows times trees that are asked together: larger arrays leave the cache
 JOINED = 256  # lines of a table for several features
 MOST_TABLES = 100  # with more of them walking is faster
-MOST_BYTES = 400_000_000
-FEWEST_ROWS = 2 * ROWS  # worth a thread
+MOST_BYTES, BYTES_OF_A_LEAF = 400_000_000, 100
+FEWEST_ROWS = 1000  # worth a thread
 # By the number of leaves: the type of a mask, and the hash that tells where its lowest bit is. Multiplying a
 # de Bruijn number by a power of two brings different bits to the top for every power.
 HASHES: dict[int, tuple[type[np.unsignedinteger[Any]], int, int]] = {
@@ -75,10 +75,12 @@ class TreeTables:
     @classmethod
     def of(cls, members: "Sequence[Trees]") -> "TreeTables | None":
         """The tables, or None where they would be too large or slower than walking."""
-        grown = _Grown.of(members)
-        leaves = next((size for size in HASHES if size >= grown.values.shape[1]), None)
-        if leaves is None:
+        trees = [tree for member in members for tree in member.trees]
+        most = max(len(tree.leaves) for tree in trees)
+        leaves = next((size for size in HASHES if size >= most), None)
+        if leaves is None or len(trees) * most * BYTES_OF_A_LEAF > MOST_BYTES:
             return None
+        grown = _Grown.of(trees)
         mask, factor, shift = HASHES[leaves]
         every = [grown.cuts(feature) for feature in range(members[0].features)]
         used = sorted((cut for cut in every if len(cut[1])), key=lambda cut: len(cut[1]))
@@ -117,6 +119,8 @@ class TreeTables:
         """Raw scores (N, members) of float32 rows, on as many threads as torch uses."""
         found = np.zeros((len(rows), len(self.divisors)))
         threads = min(torch.get_num_threads(), len(rows) // FEWEST_ROWS)
+        if not len(rows):
+            return found
         if threads <= 1:
             self._add(rows, found)
             return found / self.divisors
@@ -131,11 +135,11 @@ class TreeTables:
         mask, factor, shift = HASHES[self.leaves]
         lines = [_lines(rows, group) for group in self.groups]
         for tile in self.tiles:
-            shape = min(ROWS, len(rows)), len(tile.starts)
+            shape = min(AT_ONCE // len(tile.starts), len(rows)), len(tile.starts)
             places, values = np.empty(shape, np.intp), np.empty(shape)
             masks, others = np.full(shape, -1 % 2**64, np.uint64).astype(mask), np.empty(shape, mask)
-            for start in range(0, len(rows), ROWS):
-                part = slice(start, min(start + ROWS, len(rows)))
+            for start in range(0, len(rows), shape[0]):
+                part = slice(start, min(start + shape[0], len(rows)))
                 count = part.stop - start
                 left, other, place, value = masks[:count], others[:count], places[:count], values[:count]
                 for k, (table, line) in enumerate(zip(tile.tables, lines, strict=True)):
@@ -198,8 +202,7 @@ class _Grown:
     is_leaf: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, members: "Sequence[Trees]") -> "_Grown":
-        trees = [tree for member in members for tree in member.trees]
+    def of(cls, trees: "Sequence[Tree]") -> "_Grown":
         splits = max(len(tree.features) for tree in trees)
         count, rows = len(trees), np.arange(len(trees))
         features, left, right = np.full((count, splits), -1), *np.zeros((2, count, splits), np.int64)
@@ -225,9 +228,8 @@ class _Grown:
                 for goal, number, chosen in ((starts, child, child >= 0), (places, -1 - child, child < 0)):
                     chosen = chosen & (features[:, split] >= 0)
                     goal[rows[chosen], number[chosen]] = start[chosen]
-        one, room = np.uint64(1), np.uint64(63)  # trees with more leaves are not asked
-        ruled_out = (one << np.minimum(below[0].astype(np.uint64), room)) - one
-        ruled_out <<= np.minimum(starts.astype(np.uint64), room)
+        one = np.uint64(1)  # a split has at most 63 leaves on its left
+        ruled_out = ((one << below[0].astype(np.uint64)) - one) << starts.astype(np.uint64)
         return cls(features, thresholds, ruled_out, values, places, is_leaf)
 
     def cuts(self, feature: int) -> tuple[int, NDArray[np.float32]]:
@@ -237,7 +239,7 @@ class _Grown:
 
 def rounded_down(thresholds: Floats) -> NDArray[np.float32]:
     """The largest float32 numbers that are not above: a float32 number is ≤ either or neither."""
-    largest = np.finfo(np.float32).max
-    single = np.clip(thresholds, -largest, largest).astype(np.float32)
-    below: NDArray[np.float32] = np.where(single > thresholds, np.nextafter(single, np.float32(-np.inf)), single)
-    return below
+    with np.errstate(over="ignore", under="ignore"):
+        single = thresholds.astype(np.float32)
+        lower = np.nextafter(single, np.float32(-np.inf))
+    return np.where(single > thresholds, lower, single).astype(np.float32)

@@ -18,7 +18,7 @@ from rankreg.bundle.tree_tables import TreeTables
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-MOST_TREES, MOST_LEAVES = 100_000, 100_000
+MOST_TREES, MOST_LEAVES, MOST_FEATURES = 100_000, 100_000, 10_000_000
 ARRAYS: dict[str, type] = {  # of a tree: one value per split, but for the leaves
     "split_feature": int,
     "threshold": float,
@@ -98,7 +98,11 @@ class Trees:
             raise ValueError("it is not a model in LightGBM's text format")
         if len(blocks) > MOST_TREES:
             raise ValueError(f"it has more than {MOST_TREES:,} trees")
+        if "\nend of trees" not in text:
+            raise ValueError("it is cut: the end of the trees is missing")
         features = int(settings["max_feature_idx"]) + 1
+        if not 1 <= features <= MOST_FEATURES:
+            raise ValueError(f"it takes {features:,} features")
         averaged = "average_output" in head.splitlines()
         return cls(features, averaged, tuple(_parse_tree(block) for block in blocks))
 
@@ -156,10 +160,13 @@ def _parse_tree(block: str) -> Tree:
         raise ValueError("a tree has categorical splits or linear leaves, which rankreg does not use")
     found: dict[str, list[Any]] = {}
     for name, kind in ARRAYS.items():
-        words = settings.get(name, "").split()
-        if len(words) != (leaves if name == "leaf_value" else leaves - 1):
-            raise ValueError(f"a tree of {leaves} leaves has {len(words)} values of {name}")
-        found[name] = [kind(word) for word in words]
+        words = settings.get(name, "")
+        count = words.count(" ") + 1 if words else 0  # before it is taken apart, which costs memory
+        if count != (leaves if name == "leaf_value" else leaves - 1):
+            raise ValueError(f"a tree of {leaves} leaves has {count} values of {name}")
+        found[name] = [kind(word) for word in words.split(" ")] if words else []
+        if kind is int and any(abs(value) > MOST_FEATURES for value in found[name]):
+            raise ValueError(f"a tree has a value of {name} that is too large")
     if any(kind not in NO_MISSING for kind in found["decision_type"]):
         raise ValueError("a tree treats missing values, which rankreg fills in before")
     return Tree(

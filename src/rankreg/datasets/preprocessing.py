@@ -168,11 +168,12 @@ class TablePreprocessor:
         times the training range away from it), and gaps in columns that had none in training.
         """
         check_columns(self.columns, rows.columns, "the table")
-        found: list[list[str]] = [[] for _ in range(len(rows))]
+        found: dict[int, list[str]] = {}
 
         def note(where: NDArray[np.bool_], column: "pd.Series[Any]", what: str) -> None:
             for row in np.flatnonzero(where).tolist():
-                found[row].append(f"column {column.name!r} {what.format(cell=_cell(column, row))}")
+                said = f"column {column.name!r} {what.format(cell=_cell(column, row))}"
+                found.setdefault(row, []).append(said)
 
         for number in self.numeric:
             column = rows[number.name]
@@ -187,10 +188,11 @@ class TablePreprocessor:
         for category in self.categorical:
             if not category.may_miss:
                 note(rows[category.name].isna().to_numpy(), rows[category.name], EMPTY)
-        return [
-            "; ".join([*problems[:SHOWN], *([f"{len(problems) - SHOWN} more"] if len(problems) > SHOWN else [])])
-            for problems in found
-        ]
+        texts = [""] * len(rows)
+        for row, problems in found.items():
+            more = [f"{len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
+            texts[row] = "; ".join([*problems[:SHOWN], *more])
+        return texts
 
     def transform(self, rows: pd.DataFrame) -> NDArray[np.float32]:
         """The rows as a matrix (N, F), all of it finite; columns that were not seen in training are ignored."""
