@@ -25,6 +25,7 @@ from rankreg.datasets.splits import Samples
 from rankreg.metrics import auc, fpr_at_tpr
 
 RECORDS = Path(__file__).parents[2] / "records" / "images" / "ham10000.csv"
+RECORDED = RECORDS.with_name("ham10000-recorded.csv")
 SPLITS = 5
 COUNTS = ["train_positives", "train_negatives", "test_positives", "test_negatives"]
 COLUMNS = ["split", "arm", "folds", "auc", "fpr_at_95", "fpr_at_90", "out_of_fold_auc", *COUNTS]
@@ -89,31 +90,44 @@ def combined(found: list[dict[str, Any]]) -> Values:
     return np.asarray(np.mean(values, axis=0))
 
 
-def measured(labels: NDArray[np.int64], values: Values) -> dict[str, float]:
-    """The measures of one arm on one split."""
-    return {
-        "auc": round(auc(labels, values), 5),
-        "fpr_at_95": round(fpr_at_tpr(labels, values, 0.95), 5),
-        "fpr_at_90": round(fpr_at_tpr(labels, values, 0.90), 5),
+def add_line(
+    path: Path,
+    split: int,
+    arm: str,
+    train: Samples,
+    test: Samples,
+    values: Values,
+    state: str,
+    more: dict[str, Any],
+) -> None:
+    """One finished run, unless it is there already."""
+    if (str(split), arm) in {(line["split"], line["arm"]) for line in lines(path)}:
+        return
+    counts = [int(np.sum(part.labels == label)) for part in (train, test) for label in (1, 0)]
+    line = {
+        "split": split,
+        "arm": arm,
+        "auc": round(auc(test.labels, values), 5),
+        "fpr_at_95": round(fpr_at_tpr(test.labels, values, 0.95), 5),
+        "fpr_at_90": round(fpr_at_tpr(test.labels, values, 0.90), 5),
+        **dict(zip(COUNTS, counts, strict=True)),
+        **more,
+        "commit": state,
     }
-
-
-def add_line(line: dict[str, Any]) -> None:
-    """One finished run."""
-    RECORDS.parent.mkdir(parents=True, exist_ok=True)
-    anew = not RECORDS.exists()
-    with RECORDS.open("a", newline="", encoding="utf-8") as file:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    anew = not path.exists()
+    with path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         if anew:
             writer.writeheader()
         writer.writerow(line)
 
 
-def lines() -> list[dict[str, str]]:
+def lines(path: Path) -> list[dict[str, str]]:
     """What is recorded."""
-    if not RECORDS.exists():
+    if not path.exists():
         return []
-    with RECORDS.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -135,69 +149,85 @@ def run(
     home: Annotated[Path, typer.Option("--data", help="Folder of the data sets.")],
     work: Annotated[Path, typer.Option(help="Folder for features and scores.")],
 ) -> None:
-    """Train what is missing, split by split."""
+    """Train what is missing: one arm after the other, the cheapest first, each on all splits."""
     torch.set_num_threads(1)
     work.mkdir(parents=True, exist_ok=True)
-    state = commit()
-    for split in range(SPLITS):
-        train, test = data(split, home, work)
-        scores: dict[str, Values] = {}
-        counted = {
-            "train_positives": int(train.labels.sum()),
-            "train_negatives": int((train.labels == 0).sum()),
-            "test_positives": int(test.labels.sum()),
-            "test_negatives": int((test.labels == 0).sum()),
-        }
-        done = {(line["split"], line["arm"]) for line in lines()}
-        for name, arm in ARMS.items():
+    state, scores = commit(), dict[tuple[int, str], Values]()
+    for name, arm in ARMS.items():
+        for split in range(SPLITS):
+            train, test = data(split, home, work)
             found = members(split, name, train, test, work)
-            scores[name] = combined(found)
-            held = [surprise(m["held"], m["held"][m["labels"] == 0]) for m in found]
-            line = {
-                "split": split,
-                "arm": name,
+            scores[split, name] = combined(found)
+            held = np.concatenate([surprise(m["held"], m["held"][m["labels"] == 0]) for m in found])
+            labels = np.concatenate([m["labels"] for m in found])
+            more = {
                 "folds": arm.folds,
-                **measured(test.labels, scores[name]),
-                "out_of_fold_auc": round(
-                    auc(np.concatenate([m["labels"] for m in found]), np.concatenate(held)), 5
-                ),
-                **counted,
+                "out_of_fold_auc": round(auc(labels, held), 5),
                 "seconds": round(float(sum(m["seconds"] for m in found)), 1),
                 "config": json.dumps(arm.config),
-                "commit": state,
             }
-            if (str(split), name) not in done:
-                add_line(line)
-        for name, parts in AVERAGES.items():
-            if (str(split), name) not in done:
-                values = np.mean([scores[part] for part in parts], axis=0)
-                add_line({"split": split, "arm": name, **measured(test.labels, values), **counted, "commit": state})
+            add_line(RECORDS, split, name, train, test, scores[split, name], state, more)
+            for average, parts in AVERAGES.items():
+                if all((split, part) in scores for part in parts):
+                    values = np.mean([scores[split, part] for part in parts], axis=0)
+                    add_line(RECORDS, split, average, train, test, np.asarray(values), state, {})
+
+
+@app.command()
+def recorded(
+    home: Annotated[Path, typer.Option("--data", help="Folder of the data sets.")],
+    work: Annotated[Path, typer.Option(help="Folder for features and scores.")],
+) -> None:
+    """Frozen features beside the networks from scratch that the bench has recorded, on their samples.
+
+    Those networks chose their epoch on the validation part, whose melanomas are not thinned; its negatives are
+    the scale of their scores.
+    """
+    state, arm = commit(), ARMS["frozen"]
+    for path in sorted((RECORDS.parents[1] / "compact" / "ham10000-170").glob("bce-buffer-*.json")):
+        record = json.loads(path.read_text())
+        parts = ham10000(home, ratio=170, seed=record["split"], cache=work / "decoded")
+        train, test, validation = (parts[name] for name in ("train", "test", "validation"))
+        with np.load(path.with_suffix(".npz")) as file:
+            found = {name: file[name].astype(np.float64) for name in ("validation", "test")}
+        assert (
+            abs(100 * auc(test.labels, found["test"]) - record["measures"]["test"]["auc"]) < 0.01
+        )  # these samples
+        scratch = surprise(found["test"], found["validation"][validation.labels == 0])
+        rows = all_features(np.asarray(train.source), work, arm.config)
+        made = []
+        for fold in folds(record["split"], arm.folds, train, test):
+            held, values = arm.member(arm, fold, rows)
+            made.append({"held": held, "labels": fold.held.labels, "test": values})
+        frozen = combined(made)
+        for name, values in {
+            "scratch, recorded": scratch,
+            "frozen": frozen,
+            "scratch, recorded + frozen": (scratch + frozen) / 2,
+        }.items():
+            add_line(RECORDED, record["split"], name, train, test, values, state, {})
 
 
 @app.command()
 def show() -> None:
     """Means over the splits, and paired differences with Student's 95 % intervals, in percentage points."""
-    found = lines()
-    names = list(dict.fromkeys(line["arm"] for line in found))
-    table = {
-        name: {
-            line["split"]: [100 * float(line[key]) for key in MEASURES.values()]
-            for line in found
-            if line["arm"] == name
-        }
-        for name in names
-    }
-    print(f"| arm | splits | {' | '.join(MEASURES)} |\n|---|---|{'---|' * len(MEASURES)}")
-    for name in names:
-        means = np.mean(list(table[name].values()), axis=0)
-        print(f"| {name} | {len(table[name])} | {' | '.join(f'{mean:.1f}' for mean in means)} |")
-    print(f"\n| difference | splits | {' | '.join(MEASURES)} |\n|---|---|{'---|' * len(MEASURES)}")
-    for place, first in enumerate(names):
-        for second in names[:place]:
-            shared = sorted(set(table[first]) & set(table[second]))
-            gaps = np.array([np.subtract(table[first][s], table[second][s]) for s in shared])
-            if len(gaps) > 1:
-                print(f"| {first} − {second} | {len(gaps)} | {' | '.join(interval(gap) for gap in gaps.T)} |")
+    for path in (RECORDS, RECORDED):
+        found = lines(path)
+        table: dict[str, dict[str, list[float]]] = {}
+        for line in found:
+            values = [100 * float(line[key]) for key in MEASURES.values()]
+            table.setdefault(line["arm"], {})[line["split"]] = values
+        print(f"\n{path.stem}\n\n| arm | splits | {' | '.join(MEASURES)} |\n|---|---|{'---|' * len(MEASURES)}")
+        for name, rows in table.items():
+            means = np.mean(list(rows.values()), axis=0)
+            print(f"| {name} | {len(rows)} | {' | '.join(f'{mean:.1f}' for mean in means)} |")
+        print(f"\n| difference | splits | {' | '.join(MEASURES)} |\n|---|---|{'---|' * len(MEASURES)}")
+        for place, first in enumerate(table):
+            for second in list(table)[:place]:
+                shared = sorted(set(table[first]) & set(table[second]))
+                gaps = np.array([np.subtract(table[first][s], table[second][s]) for s in shared])
+                if len(gaps) > 1:
+                    print(f"| {first} − {second} | {len(gaps)} | {' | '.join(interval(gap) for gap in gaps.T)} |")
 
 
 def interval(gaps: NDArray[np.float64]) -> str:

@@ -100,20 +100,6 @@ ON_CPU = {"precision": "float32", "device": "cpu", "selection": "last", "schedul
 
 ARMS: dict[str, Arm] = {
     "frozen": Arm(5, {"backbone": "efficientnet-lite0", "side": SIDE, "flips": True, "C": 3e-6}, linear, True),
-    "scratch": Arm(
-        3,
-        {
-            "epochs": 12,
-            "batch_size": 64,
-            "learning_rate": 0.02,
-            "optimizer": "sgd",
-            "method": "buffer",
-            "model": {"name": "resnet10", "width": 0.25, "stem": "imagenet", "pixels": "imagenet"},
-            "augmentation": "cifar",
-            **ON_CPU,
-        },
-        network,
-    ),
     "fine-tuned": Arm(
         3,
         {
@@ -125,6 +111,20 @@ ARMS: dict[str, Arm] = {
             "method": "none",
             "sampling": "balanced",
             "model": {"name": "efficientnet-lite0", "side": 96, "trainable": 3, "flips": False},
+            "augmentation": "cifar",
+            **ON_CPU,
+        },
+        network,
+    ),
+    "scratch": Arm(
+        3,
+        {
+            "epochs": 12,
+            "batch_size": 64,
+            "learning_rate": 0.02,
+            "optimizer": "sgd",
+            "method": "buffer",
+            "model": {"name": "resnet10", "width": 0.25, "stem": "imagenet", "pixels": "imagenet"},
             "augmentation": "cifar",
             **ON_CPU,
         },
