@@ -117,7 +117,7 @@ def test_a_full_disk_at_the_bundle_loses_nothing(
     assert not (tmp_path / "out/bundle").exists()
 
     def trained() -> dict[Path, int]:
-        files = [*tmp_path.glob("out/run/*/network/fold-*/last.pt"), *tmp_path.glob("out/run/*/logistic.json")]
+        files = [*tmp_path.glob("out/run/*/network/member-*/last.pt"), *tmp_path.glob("out/run/*/logistic.json")]
         return {file: file.stat().st_mtime_ns for file in files}
 
     before = trained()
