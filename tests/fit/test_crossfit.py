@@ -45,7 +45,7 @@ def crossed(rounds: int = 2) -> tuple[TableViews, NDArray[np.int64], CrossFitted
     prepared, folds = views(matrix), folds_for(labels, None, 3, rounds=rounds)
     names = ("logistic", "logistic-normal", "forest")
     found = {name: cross_fit(LEARNERS[name], name, prepared, labels, folds) for name in names}
-    return prepared, labels, averaged(found, labels, folds, most=2)
+    return prepared, labels, averaged(found, labels, folds, best=2)
 
 
 def content(member: Member) -> Any:
@@ -198,7 +198,7 @@ def test_the_choice_of_learners_for_a_fold_does_not_depend_on_its_rows() -> None
             levels = one.levels.copy()
             levels[:, held] = rng.normal(size=(len(levels), len(held)))
             noisy[name] = OutOfFold(one.name, one.view, one.members, one.scales, levels, one.seconds)
-        again = averaged(noisy, wrong, found.folds, most=2)
+        again = averaged(noisy, wrong, found.folds, best=2)
         for name, weights in again.weights.items():
             assert weights[turn * found.folds.count + fold] == found.weights[name][place]
             changed += int((weights != found.weights[name]).any())

@@ -166,9 +166,9 @@ def averaged(
 ) -> CrossFitted:
     """The average of the learners with equal weights, or of the best of them.
 
-    The best learners have the lowest FPR at the TPR, out of fold. They are chosen for every fold by the rows of the
-    other folds. The score and the label of a row do not choose the learners that judge it. Its only influence is that
-    it trained the members whose scores of other rows do.
+    The best learners have the lowest FPR at the TPR, out of fold. They are chosen for every fold by the rows
+    of the other folds. The score and the label of a row do not choose the learners that judge it. Its only
+    influence is that it trained the members whose scores of other rows do.
 
     Args:
         learners: cross-fitted on the same folds.
