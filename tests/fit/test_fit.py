@@ -104,8 +104,8 @@ def test_options_win_over_the_file_and_the_file_over_the_defaults(tmp_path: Path
 
 
 def test_large_images_get_the_stem_that_shrinks_them_first() -> None:
-    shapes = [settings("image", 0.95, size=size, model="resnet18").model for size in (32, 64)]
-    assert [shape.stem for shape in shapes if isinstance(shape, ResNetShape)] == ["cifar", "imagenet"]
+    stems = [settings("image", 0.95, size=size, model="resnet18").model for size in (32, 64)]
+    assert [stem.stem for stem in stems if isinstance(stem, ResNetShape)] == ["cifar", "imagenet"]
 
 
 def test_a_wrong_setting_is_named(tmp_path: Path) -> None:
