@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import logit
-from sklearn.calibration import _sigmoid_calibration
+from scipy.optimize import brentq, minimize
+from scipy.special import expit, logit
 from sklearn.utils import check_random_state
 
 from rankreg.bundle.ensemble import Ensemble, TableViews
@@ -36,6 +36,7 @@ KNOWN: dict[str, Learner] = {**LEARNERS, **RANKED}
 THRESHOLDS = ("auto", "certified", "cross-fitted")
 TPR = 0.95  # at which learners are compared when no TPR is asked for
 LEAST_SLOPE = 1e-3  # of the log-odds: scores that know nothing still keep their order
+SMALL_SCORE = 0.01
 
 
 def given_to_the_network(estimator: Any) -> list[str]:
@@ -119,22 +120,58 @@ class Columns:
 
 @dataclass(frozen=True)
 class LogOdds:
-    """log p/(1 − p) = slope · (score − even); even: the score at which both classes are equally likely."""
+    """From a score s, −log of the share of negatives above it, to the log-odds of the critical class.
 
-    slope: float
-    even: float
+        log p/(1 − p) = high · s + low · log(1 − exp(−s)) + offset
+
+    This is beta calibration of the share of negatives below. It rises with the score. Below a score of
+    0.01 the second term goes on with the logarithm of the distance.
+
+    Reference: Kull, Silva Filho, Flach, Beta calibration, AISTATS 2017.
+    """
+
+    high: float
+    low: float
+    offset: float
 
     @classmethod
     def of(cls, labels: Labels, scores: NDArray[np.float32]) -> "LogOdds":
-        """Platt's logistic regression on scores of rows that the scoring members have not seen."""
-        slope, offset = (-float(value) for value in _sigmoid_calibration(scores.astype(np.float64), labels))
-        if not slope >= LEAST_SLOPE:
-            slope = LEAST_SLOPE
-            offset = float(logit(labels.mean()) - slope * scores.mean())
-        return cls(slope, float(np.float32(-offset / slope)))  # scores are compared with it in float32
+        """Fitted on scores of rows that the scoring members have not seen, with Platt's smoothed targets."""
+        terms, positives = cls._terms(scores), int(labels.sum())
+        target = np.where(labels == 1, (positives + 1) / (positives + 2), 1 / (len(labels) - positives + 2))
 
-    def __call__(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-        return (self.slope * (scores.astype(np.float64) - self.even)).astype(np.float32)
+        def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            odds = values @ terms
+            return float(np.mean(np.logaddexp(0, odds) - target * odds)), terms @ (expit(odds) - target) / len(odds)
+
+        start = [1.0, 0.0, float(logit(target.mean()) - scores.mean())]
+        bounds = [(LEAST_SLOPE, None), (0.0, None), (None, None)]
+        high, low, offset = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x.tolist()
+        return cls(high, low, offset)
+
+    @staticmethod
+    def _terms(scores: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+        s = np.asarray(scores, dtype=np.float64)
+        below = np.log(-np.expm1(-np.maximum(s, SMALL_SCORE))) - np.log1p(np.maximum(1 - s / SMALL_SCORE, 0))
+        return np.stack([s, below, np.ones_like(s)])
+
+    def __call__(self, scores: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+        odds: NDArray[np.float64] = np.array([self.high, self.low, self.offset]) @ self._terms(scores)
+        return odds.astype(np.float32)
+
+    @property
+    def even(self) -> float:
+        """The score at which both classes are equally likely; a float32 number, as the scores are."""
+
+        def odds(score: float) -> float:
+            return float(np.array([self.high, self.low, self.offset]) @ self._terms(np.array(score)))
+
+        bottom, top = -1.0, 1.0
+        while odds(bottom) > 0:
+            bottom *= 2
+        while odds(top) < 0:
+            top *= 2
+        return float(np.float32(brentq(odds, bottom, top)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +229,9 @@ def fit_average(
     everyone = judged["all"]
     odds = LogOdds.of(everyone.labels, everyone.values)
     if estimator.tpr is None:
-        caught = np.mean(everyone.values[everyone.labels == 1] >= odds.even)
-        chosen = uncertified(estimator, odds.even, tpr=float(np.clip(caught, 1e-6, 1 - 1e-6)))
+        even = odds.even
+        caught = np.mean(everyone.values[everyone.labels == 1] >= even)
+        chosen = uncertified(estimator, even, tpr=float(np.clip(caught, 1e-6, 1 - 1e-6)))
     else:
         chosen, _ = pipeline._threshold(judged, "calibration" in parts, tpr, confidence, per)
     fitted = AverageFit(
@@ -245,13 +283,7 @@ def _own_data(
 def column_names(estimator: Any) -> list[str]:
     """The names of the columns of X, x0, x1 … where they have none."""
     names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
-    names = names or [f"x{place}" for place in range(estimator.n_features_in_)]
-    twice = (
-        [name for place, name in enumerate(names) if name in names[:place]] if len(set(names)) < len(names) else []
-    )
-    if twice:
-        raise ValueError(f"the columns of X must have different names, {twice[0]!r} is there twice: rename one")
-    return names
+    return names or [f"x{place}" for place in range(estimator.n_features_in_)]
 
 
 def _parts(estimator: Any, own: OwnData, seed: int) -> Parts:
@@ -289,4 +321,6 @@ def _folds(estimator: Any, labels: Labels, units: Units, seed: int) -> Any:
     try:
         return folds_for(labels, units, count, seed)
     except ValueError as error:
-        raise ValueError(str(error).replace("--folds", "folds, as in calibration=3")) from error
+        copies = units is not None and estimator.keep_copies_together
+        hint = "; if equal rows are chance, not copies, pass keep_copies_together=False" if copies else ""
+        raise ValueError(str(error).replace("--folds", "folds, as in calibration=3") + hint) from error

@@ -294,10 +294,10 @@ class RankRegClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """The sigmoid of `decision_function`, (N, 2).
 
-        For the average these are nearly calibrated, as the log-odds were fitted on out-of-fold scores:
-        a · criticality + b, Platt's logistic regression. Only nearly, since new rows are scored by more
-        members. For the network they are not calibrated: buffer and rank penalty raise the base rate of the
-        critical class. `CalibratedClassifierCV` calibrates them.
+        For the average these are nearly calibrated, as the log-odds were fitted on out-of-fold scores: beta
+        calibration (Kull et al. 2017) of the share of negatives that score lower. Only nearly, since new rows
+        are scored by more members. For the network they are not calibrated: buffer and rank penalty raise the
+        base rate of the critical class. `CalibratedClassifierCV` calibrates them.
         """
         odds = self.decision_function(X)
         return np.column_stack([expit(-odds), expit(odds)])

@@ -1,6 +1,6 @@
 """A fitted classifier as a bundle, and back: a network, or an ensemble."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -87,11 +87,12 @@ class ClassifierRecord(LabelsRecord):
 
 
 class AverageRecord(LabelsRecord):
-    """Of an ensemble. features: all columns of X, those that are not used too; slope, even: see `LogOdds`."""
+    """Of an ensemble. features: all columns of X, used or not; high, low, offset: of its `LogOdds`."""
 
     features: Annotated[list[str], Field(min_length=1)]
-    slope: Annotated[FiniteFloat, Field(gt=0)]
-    even: FiniteFloat
+    high: Annotated[FiniteFloat, Field(gt=0)]
+    low: Annotated[FiniteFloat, Field(ge=0)]
+    offset: FiniteFloat
     learner: str | list[str] | None
     threshold: Literal["auto", "certified", "cross-fitted"]
     calibration: Share | Annotated[int, Field(ge=2)] | None
@@ -132,11 +133,8 @@ def _save_average(model: Any, found: AverageFit, folder: Path) -> Path:
     one = model.learner is None or isinstance(model.learner, str)
     given = _given(model) | {
         "features": list(found.inputs.names),
-        "slope": found.odds.slope,
-        "even": found.odds.even,
-        "learner": model.learner
-        if model.learner is None or isinstance(model.learner, str)
-        else list(model.learner),
+        **asdict(found.odds),
+        "learner": model.learner if one else [str(name) for name in model.learner],
         "threshold": model.threshold,
         "calibration": plain(model.calibration),
     }
@@ -167,9 +165,7 @@ def _load_average(kind: Any, bundle: Bundle, folder: Path) -> Any:
         raise ValueError(f"{folder} is damaged: {first_fault(error)}; get the bundle again") from error
     preparation = TablePreprocessor.from_dict(card.preprocessing)
     if preparation.categorical or {*preparation.columns, *preparation.unused} != {*record.features}:
-        raise ValueError(
-            f"{folder} is damaged: its features are not the columns of its table; get the bundle again"
-        )
+        raise ValueError(f"{folder} is damaged: its features are not those of its table; get the bundle again")
     model = kind(
         learner=record.learner,
         threshold=record.threshold,
@@ -186,7 +182,7 @@ def _load_average(kind: Any, bundle: Bundle, folder: Path) -> Any:
         ensemble=ensemble,
         inputs=Columns(tuple(record.features), replace(preparation, unused=())),
         preprocessing=card.preprocessing,
-        odds=LogOdds(record.slope, record.even),
+        odds=LogOdds(record.high, record.low, record.offset),
         race=tuple(race),
         training=training,
         parts=dict(card.parts),
