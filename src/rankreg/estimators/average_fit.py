@@ -19,8 +19,8 @@ from rankreg.datasets.table import OwnTable
 from rankreg.estimators.certified_threshold import Units, check_enough, check_share
 from rankreg.estimators.network_fit import check_folds, counted, is_folds, plain, promise_of, uncertified
 from rankreg.fit import pipeline
-from rankreg.fit.crossfit import CrossFitted, averaged, chosen_learners, cross_fit, folds_for
-from rankreg.fit.learners import LEARNERS, RANKED, Learner
+from rankreg.fit.crossfit import CrossFitted, OutOfFold, averaged, chosen_learners, cross_fit, folds_for
+from rankreg.fit.learners import LEARNERS, RANKED, Folds, Learner
 from rankreg.fit.pipeline import CALIBRATION, LARGE, RacedLearner
 from rankreg.fit.sources import OwnData
 from rankreg.names import look_up
@@ -224,6 +224,11 @@ def fit_average(
     views, folds = prepared.views(rows), _folds(estimator, here, apart, seed)
     folds = replace(folds, threads=cores() if prepared.inputs.size > LARGE else 1)
     found = {name: cross_fit(learner, name, views, here, folds) for name, learner in learners.items()}
+    found = {name: one for name, one in found.items() if _tells_apart(one, folds)}
+    if not found:
+        raise ValueError(
+            f"no learner of {', '.join(learners)} tells these rows apart: use more rows, or another one"
+        )
     crossed: CrossFitted = averaged(found, here, folds, tpr=tpr)
     judged = pipeline._judged(own, prepared, parts, crossed, crossed.ensemble, per)
     everyone = judged["all"]
@@ -248,6 +253,12 @@ def fit_average(
         everyone.values
     )
     return fitted, chosen, out_of_fold
+
+
+def _tells_apart(found: OutOfFold, folds: Folds) -> bool:
+    """Whether scores differ: on a few dozen rows trees may not find a split."""
+    levels = found.mean_levels
+    return all(np.ptp(levels[folds.kept(member)]) > 0 for member in range(folds.members))
 
 
 def _seed(random_state: Any) -> int:
