@@ -189,8 +189,9 @@ def test_ordinary_data_become_their_normal_scores() -> None:
     for place, name in enumerate(rows):
         column = rows[name].to_numpy()[:6000]
         expected = normal_scores(column)
-        np.testing.assert_allclose(found[:6000, place], expected, atol=0.15)  # linear between knots
-        assert np.abs(found[:6000, place] - expected).mean() < 0.02
+        away = np.abs(found[:6000, place] - expected)  # linear between knots
+        assert away.mean() < 0.02
+        assert np.quantile(away, 0.99) < 0.1
         order = np.argsort(column, kind="stable")
         assert (np.diff(found[:6000, place][order]) >= 0).all()
     assert not any(fitted.problems(rows))

@@ -102,7 +102,9 @@ def fit(
 
     from rankreg.fit import Source, read_source, settings
     from rankreg.fit import fit as run_fit
-    from rankreg.fit.pipeline import NETWORK, check_request, race_table
+    from rankreg.fit.parts import check_request
+    from rankreg.fit.pipeline import NETWORK
+    from rankreg.fit.race import race_table
     from rankreg.fit.summary import next_steps, summary_lines
     from rankreg.train import Interrupted
 
