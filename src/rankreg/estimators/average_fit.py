@@ -18,10 +18,11 @@ from rankreg.datasets.preprocessing import FARTHEST, LARGEST, QuantileColumn, Ta
 from rankreg.datasets.table import OwnTable
 from rankreg.estimators.certified_threshold import Units, check_enough, check_share
 from rankreg.estimators.network_fit import check_folds, counted, is_folds, plain, promise_of, uncertified
-from rankreg.fit import pipeline
-from rankreg.fit.crossfit import CrossFitted, OutOfFold, averaged, chosen_learners, cross_fit, folds_for
-from rankreg.fit.learners import LEARNERS, RANKED, Folds, Learner
-from rankreg.fit.pipeline import CALIBRATION, LARGE, RacedLearner
+from rankreg.fit.crossfit import CrossFitted, averaged, chosen_learners, cross_fit, folds_for
+from rankreg.fit.learners import LEARNERS, RANKED, Learner
+from rankreg.fit.parts import CALIBRATION, cut, cut_parts
+from rankreg.fit.pipeline import LARGE, judged_scores, threshold_of
+from rankreg.fit.race import RacedLearner, race_of
 from rankreg.fit.sources import OwnData
 from rankreg.names import look_up
 from rankreg.operating import ChosenThreshold
@@ -224,13 +225,8 @@ def fit_average(
     views, folds = prepared.views(rows), _folds(estimator, here, apart, seed)
     folds = replace(folds, threads=cores() if prepared.inputs.size > LARGE else 1)
     found = {name: cross_fit(learner, name, views, here, folds) for name, learner in learners.items()}
-    found = {name: one for name, one in found.items() if _tells_apart(one, folds)}
-    if not found:
-        raise ValueError(
-            f"no learner of {', '.join(learners)} tells these rows apart: use more rows, or another one"
-        )
     crossed: CrossFitted = averaged(found, here, folds, tpr=tpr)
-    judged = pipeline._judged(own, prepared, parts, crossed, crossed.ensemble, per)
+    judged = judged_scores(own, prepared, parts, crossed, crossed.ensemble, per)
     everyone = judged["all"]
     odds = LogOdds.of(everyone.labels, everyone.values)
     if estimator.tpr is None:
@@ -238,13 +234,13 @@ def fit_average(
         caught = np.mean(everyone.values[everyone.labels == 1] >= even)
         chosen = uncertified(estimator, even, tpr=float(np.clip(caught, 1e-6, 1 - 1e-6)))
     else:
-        chosen, _ = pipeline._threshold(judged, "calibration" in parts, tpr, confidence, per)
+        chosen, _ = threshold_of(judged, "calibration" in parts, tpr, confidence, per)
     fitted = AverageFit(
         ensemble=crossed.ensemble,
         inputs=Columns(tuple(column_names(estimator)), prepared.preparation),
         preprocessing=prepared.preprocessing,
         odds=odds,
-        race=pipeline._race(crossed, here, apart, tpr, confidence),
+        race=race_of(crossed, here, apart, tpr, confidence),
         training={"learners": list(learners), "folds": folds.count, "seed": seed},
         parts={name: counted(labels[places]) for name, places in parts.items()},
     )
@@ -253,12 +249,6 @@ def fit_average(
         everyone.values
     )
     return fitted, chosen, out_of_fold
-
-
-def _tells_apart(found: OutOfFold, folds: Folds) -> bool:
-    """Whether scores differ: on a few dozen rows trees may not find a split."""
-    levels = found.mean_levels
-    return all(np.ptp(levels[folds.kept(member)]) > 0 for member in range(folds.members))
 
 
 def _seed(random_state: Any) -> int:
@@ -313,11 +303,11 @@ def _parts(estimator: Any, own: OwnData, seed: int) -> Parts:
         return {"train": np.arange(len(own.labels))}
     promise = promise_of(estimator)
     tpr, confidence, per = promise["tpr"], promise["confidence"], promise["per"]
-    parts = pipeline._parts(own, tpr, confidence, per, "auto", share, 0.0, seed)
+    parts = cut_parts(own, tpr, confidence, per, "auto", share, 0.0, seed)
     if estimator.threshold == "certified" and "calibration" not in parts:
         instead = "use threshold='cross-fitted', which holds nothing out"
         try:
-            held = pipeline._cut(own, {"train": 1 - share, "calibration": share}, seed)["calibration"]
+            held = cut(own, {"train": 1 - share, "calibration": share}, seed)["calibration"]
         except ValueError as error:
             raise ValueError(f"no share can be held out to certify the threshold ({error}): {instead}") from error
         units = np.arange(len(own.labels)) if own.units is None and estimator.per == "unit" else own.units

@@ -18,7 +18,7 @@ from rankreg.datasets.preprocessing import NumericColumn, TablePreprocessor
 from rankreg.estimators.average_fit import KNOWN, AverageFit, Columns, LogOdds
 from rankreg.estimators.network_fit import QUARTER, Fit, Images, Rows, is_folds, plain, settings_of
 from rankreg.fit.learners import shape_of
-from rankreg.fit.pipeline import RacedLearner
+from rankreg.fit.race import RacedLearner
 from rankreg.notation import json_value
 from rankreg.operating import ChosenThreshold, OperatingPoint
 from rankreg.operating.units import Per
