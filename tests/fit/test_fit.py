@@ -177,7 +177,7 @@ def test_images_become_a_bundle(rankreg: CommandLine, tmp_path: Path) -> None:
     assert (card.threshold.kind, card.threshold.calibration_positives) == ("expected", 24)
     assert card.preprocessing == {"kind": "image", "height": 16, "width": 16}
     assert card.classes == ("good", "bad")
-    assert [(learner.name, learner.members) for learner in card.learners] == [("network", 4)]  # 2 rounds of 2
+    assert [(learner.name, learner.members) for learner in card.learners] == [("network", 2)]
 
 
 @pytest.mark.slow
