@@ -188,7 +188,9 @@ def test_all_learners_are_averaged_with_equal_weights_unless_the_best_are_asked_
     _, labels, found = crossed()
     for best in (None, 3, 4):
         again = averaged(found.learners, labels, found.folds, best=best)
-        assert {name: set(own) for name, own in again.weights.items()} == dict.fromkeys(found.learners, {1 / 3})
+        assert {(name, *set(own)) for name, own in again.weights.items()} == {
+            (name, 1 / 3) for name in found.learners
+        }
     levels = [one.mean_levels for one in found.learners.values()]
     np.testing.assert_allclose(again.scores, np.mean(levels, axis=0), rtol=1e-5, atol=1e-6)
     with pytest.raises(ValueError, match="--best must be at least 1"):
