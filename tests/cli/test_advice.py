@@ -204,7 +204,7 @@ def test_the_progress_bar_speaks_of_the_tpr_that_was_asked_for(run: Run, tmp_pat
     data = write_table(tmp_path / "data.csv")
     given = fit(data, "--id", "name", "--out", "out")
     assert run(*given, "--tpr", "0.7")[0] == 0
-    (last, *_) = sorted((tmp_path / "out/run").glob("*/network/fold-*/last.pt"))
+    (last, *_) = sorted((tmp_path / "out/run").glob("*/network/member-*/last.pt"))
     weights = last.stat().st_mtime_ns
     assert run(*given, "--tpr", "0.6")[0] == 0  # another TPR only certifies anew
     assert last.stat().st_mtime_ns == weights

@@ -185,7 +185,7 @@ def test_a_target_tpr_in_the_file_is_refused(rankreg: CommandLine, tmp_path: Pat
     ("option", "default"),
     [
         ("--loss", "bce"),
-        ("--method", "rankreg"),
+        ("--method", "buffer"),
         ("--model", "mlp; images resnet10"),
         ("--epochs", "40; images 30"),
         ("--seed", "0"),

@@ -26,7 +26,7 @@ def wait_for(run: "subprocess.Popen[Any]", home: Path, pattern: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("learners", "sign"),
-    [(LEARNERS, "run/*/logistic.json"), (("--epochs", 10, "--folds", 2), "run/*/network/fold-1/metrics.jsonl")],
+    [(LEARNERS, "run/*/logistic.json"), (("--epochs", 10, "--folds", 2), "run/*/network/member-1/metrics.jsonl")],
     ids=["learners", "network"],
 )
 def test_killed_and_started_again_it_ends_with_the_same_bundle(
@@ -65,7 +65,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     with subprocess.Popen(
         start, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c
     ) as run:
-        wait_for(run, tmp_path / "out", "run/*/network/fold-*/metrics.jsonl")
+        wait_for(run, tmp_path / "out", "run/*/network/member-*/metrics.jsonl")
         run.send_signal(signal.SIGINT)
         _, error = run.communicate(timeout=60)
     assert run.returncode == 130
