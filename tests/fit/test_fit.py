@@ -177,13 +177,7 @@ def test_images_become_a_bundle(rankreg: CommandLine, tmp_path: Path) -> None:
     assert (card.threshold.kind, card.threshold.calibration_positives) == ("expected", 24)
     assert card.preprocessing == {"kind": "image", "height": 16, "width": 16}
     assert card.classes == ("good", "bad")
-<<<<<<< HEAD
-    assert [(learner.name, learner.members) for learner in card.learners] == [
-        ("network", 2)
-    ]  # networks are dealt one round
-=======
     assert [(learner.name, learner.members) for learner in card.learners] == [("network", 2)]
->>>>>>> tests
 
 
 @pytest.mark.slow
