@@ -36,6 +36,7 @@ def page(records: Path) -> str:
             verdict=_verdict(shared),
             shared=means(shared, OURS),
             shared_tables=_tables(shared),
+            beside_best=_beside_best(shared),
             term=_term(shared),
             development_count=development["table"].nunique(),
             development=means(development, OURS),
@@ -78,6 +79,23 @@ def _tables(rows: pd.DataFrame) -> str:
         f"| {method} | {' | '.join(f'{value:.1f}' for value in row)} |"
         for method, row in zip(cells.index, cells.to_numpy(), strict=True)
     ]
+    return "\n".join(lines)
+
+
+def _beside_best(rows: pd.DataFrame) -> str:
+    """Every table: its best single learner, and `rankreg fit` less that learner, paired by halving."""
+    cells = rows.pivot_table(index=["table", "repetition"], columns="method", values="fpr95", sort=False)
+    left_out = (*COMBINED, "rankreg fit 0.1")
+    single = [str(name) for name in cells.columns if name not in left_out and not str(name).endswith("-rank")]
+    lines = [
+        "| table | best single learner | its FPR@95 | rankreg fit | rankreg fit − best |",
+        "|---|---|---|---|---|",
+    ]
+    for table, own in cells.groupby("table", sort=False):
+        mean = own.mean()
+        best = min(single, key=lambda name: float(mean[name]))
+        gap = interval((own[OURS] - own[best]).to_numpy())
+        lines.append(f"| {table} | {best} | {mean[best]:.1f} | {mean[OURS]:.1f} | {gap} |")
     return "\n".join(lines)
 
 
