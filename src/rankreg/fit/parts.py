@@ -49,15 +49,15 @@ def cut_parts(
     """The rows that train, those that certify and those that test; the last two only if they are wanted."""
     wanted = {"train": 1.0 - test} | ({"test": test} if test else {})
     if threshold == "cross-fitted":
-        return _cut(data, wanted, seed)
+        return cut(data, wanted, seed)
     held = calibration * (1.0 - test)
     with_calibration = wanted | {"train": 1.0 - test - held, "calibration": held}
     try:
-        parts = _cut(data, with_calibration, seed)
+        parts = cut(data, with_calibration, seed)
     except ValueError:
         if threshold == "certified":
             raise
-        return _cut(data, wanted, seed)
+        return cut(data, wanted, seed)
     trials = _trials(data, parts["calibration"], per)
     if certified_rank(trials, tpr, confidence):
         return parts
@@ -67,10 +67,10 @@ def cut_parts(
             f"{shortage}. Use --threshold cross-fitted, which needs no calibration part, a larger --calibration,"
             " or a lower --tpr"
         )
-    return _cut(data, wanted, seed)
+    return cut(data, wanted, seed)
 
 
-def _cut(data: OwnData, shares: Mapping[str, float], seed: int) -> dict[str, Rows]:
+def cut(data: OwnData, shares: Mapping[str, float], seed: int) -> dict[str, Rows]:
     if len(shares) == 1:
         return {"train": np.arange(len(data.labels))}
     units = np.arange(len(data.labels)) if data.units is None else data.units

@@ -156,8 +156,8 @@ def fit(
     ensemble = crossed.ensemble
     if any(learner.view == "features" for learner in ensemble.learners):
         ensemble = replace(ensemble, backbone=frozen)
-    judged = _judged(data, prepared, parts, crossed, ensemble, per)
-    chosen, other = _threshold(judged, "calibration" in parts, tpr, confidence, per)
+    judged = judged_scores(data, prepared, parts, crossed, ensemble, per)
+    chosen, other = threshold_of(judged, "calibration" in parts, tpr, confidence, per)
     evaluations = {
         name: _evaluated(scores, chosen.value, tpr, confidence)
         for name, scores in {"judged": judged["all"], "test": judged.get("test")}.items()
@@ -243,7 +243,7 @@ def _cross_fitted(
     return averaged({name: found[name] for name in chosen}, labels, dealt, tpr=tpr, best=best)
 
 
-def _judged(
+def judged_scores(
     data: OwnData,
     prepared: PreparedData,
     parts: Mapping[str, Rows],
@@ -268,7 +268,7 @@ def _judged(
     return found | {"all": scores(rows, values)}
 
 
-def _threshold(
+def threshold_of(
     judged: Mapping[str, Scores], certified: bool, tpr: float, confidence: float, per: Per
 ) -> tuple[ChosenThreshold, float | None]:
     """The threshold, and the FPR that the other kind would have."""
