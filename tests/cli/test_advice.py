@@ -18,7 +18,6 @@ from tests.conftest import Run
 from tests.own_data import write_images, write_table
 
 COMMAND = re.compile(r"(?:^\s*|`|: )(rankreg [a-z]+ [^`\n;]+)", re.MULTILINE)  # a name alone is a mention
-OPTION = re.compile(r"with (--(?:tpr|calibration) [\d.]+)")
 EXPRESSION = re.compile(r"y_score(?:\.ravel\(\)|\[:, 1\](?: - y_score\[:, 0\])?)")
 
 
@@ -37,7 +36,7 @@ def type_all(run: Run, *texts: str, **files: Path) -> list[str]:
 
 
 def fit(data: Path, *options: str) -> tuple[str, ...]:
-    return "fit", str(data), "--target", "sick", "--epochs", "1", *options
+    return "fit", str(data), "--target", "sick", "--epochs", "1", "--folds", "2", *options
 
 
 def threshold_of(out: Path) -> dict[str, Any]:
@@ -45,51 +44,27 @@ def threshold_of(out: Path) -> dict[str, Any]:
     return found
 
 
-def certified(out: Path) -> bool:
-    return bool(threshold_of(out)["certified"])
+def confirmed(scores: Path, out: Path) -> Path:
+    """A file of confirmed positives: those of the scores that a fit wrote."""
+    table = pd.read_csv(scores)
+    table[table.label == 1].to_csv(out, index=False)
+    return out
 
 
-def test_the_steps_after_a_certified_fit_can_be_typed(run: Run, tmp_path: Path) -> None:
-    data = write_table(tmp_path / "data.csv")
-    out = str(tmp_path / "my model")
-    status, said, _ = run(*fit(data, "--id", "name", "--tpr", "0.7", "--confidence", "0.9", "--out", out))
+@pytest.mark.parametrize(("tpr", "kind"), [(0.7, "certified"), (0.9, "cross-fitted"), (0.99, "expected")])
+def test_the_steps_after_a_fit_can_be_typed(run: Run, tmp_path: Path, tpr: float, kind: str) -> None:
+    data, out = write_table(tmp_path / "data.csv"), tmp_path / "my model"
+    given = ("fit", str(data), "--target", "sick", "--id", "name", "--learner", "logistic")
+    status, said, _ = run(*given, "--tpr", str(tpr), "--confidence", "0.9", "--out", str(out))
     assert status == 0
-    assert type_all(run, said, NEW_DATA=data, LABELLED_DATA=data) == ["predict", "evaluate", "certify"]
-    (certify,) = [words for words in commands(said) if words[0] == "certify"]
-    options = dict(zip(certify[2::2], certify[3::2], strict=True))
-    assert (options["--tpr"], options["--confidence"]) == ("0.7", "0.9")
-    found = json.loads(run(*certify, "--json")[1])["threshold"]
-    assert found == pytest.approx(threshold_of(tmp_path / "my model")["value"], abs=1e-4)
-
-
-def test_the_steps_after_an_uncertified_fit_can_be_typed(run: Run, tmp_path: Path) -> None:
-    data = write_table(tmp_path / "data.csv")
-    given = fit(data, "--id", "name", "--tpr", "0.9")
-    status, said, _ = run(*given, "--out", "first")
-    assert status == 0
-    assert type_all(run, said, NEW_DATA=data, LABELLED_DATA=data) == ["predict", "evaluate", "certify"]
-    advised = [option.split() for option in OPTION.findall(said)]
-    assert [name for name, _ in advised] == ["--tpr", "--calibration"]
-    for name, value in advised:
-        assert run(*given, name, value, "--out", f"again{name}")[0] == 0
-        assert certified(tmp_path / f"again{name}")
-
-
-def test_the_advised_calibration_share_suffices_where_copies_fill_the_training_part(
-    run: Run, tmp_path: Path
-) -> None:
-    """600 of 670 positives are copies of one row: 15 % of the data bring far fewer than 100 positives."""
-    table = pd.read_csv(write_table(tmp_path / "plain.csv", rows=3000, positives=70)).drop(columns="name")
-    table = pd.concat([table, *[table[table.sick == 1].head(1)] * 600])
-    table.sample(frac=1, random_state=0).to_csv(tmp_path / "data.csv", index=False)
-    given = fit(tmp_path / "data.csv", "--tpr", "0.9")
-    _, said, _ = run(*given, "--out", "first")
-    assert "26 positives" in said  # which are as many units, since the 600 copies went to the training part
-    assert len(OPTION.findall(said)) == 2
-    for option in OPTION.findall(said):
-        out = f"again {option}"
-        assert run(*given, *option.split(), "--out", out)[0] == 0
-        assert certified(tmp_path / out), option
+    found = threshold_of(out)
+    assert (found["kind"], found["tpr"], found["confidence"]) == (kind, tpr, 0.9)
+    scores = "calibration-scores.csv" if kind == "certified" else "out-of-fold-scores.csv"
+    files = {"NEW_DATA": data, "LABELLED_DATA": data, "CONFIRMED.csv": confirmed(out / scores, tmp_path / "c.csv")}
+    assert type_all(run, said, **files) == ["predict", "evaluate", "monitor"]
+    (monitor,) = [words for words in commands(said) if words[0] == "monitor"]
+    monitored = json.loads(run(*(str(files.get(word, word)) for word in monitor), "--json")[1])
+    assert monitored["threshold"] == found["value"]
 
 
 def test_image_fits_print_steps_that_can_be_typed(run: Run, tmp_path: Path) -> None:
@@ -103,13 +78,18 @@ def test_image_fits_print_steps_that_can_be_typed(run: Run, tmp_path: Path) -> N
         "16",
         "--epochs",
         "1",
+        "--folds",
+        "2",
         "--tpr",
         "0.4",
         "--out",
         "out",
     )
     _, said, _ = run(*given)
-    assert type_all(run, said, NEW_DATA=images / "bad", LABELLED_DATA=images)[:2] == ["predict", "evaluate"]
+    scores = tmp_path / "out/calibration-scores.csv"
+    files = {"CONFIRMED.csv": confirmed(scores, tmp_path / "c.csv")}
+    steps = type_all(run, said, NEW_DATA=images / "bad", LABELLED_DATA=images, **files)
+    assert steps == ["predict", "evaluate", "monitor"]
 
 
 @pytest.mark.slow
@@ -224,9 +204,10 @@ def test_the_progress_bar_speaks_of_the_tpr_that_was_asked_for(run: Run, tmp_pat
     data = write_table(tmp_path / "data.csv")
     given = fit(data, "--id", "name", "--out", "out")
     assert run(*given, "--tpr", "0.7")[0] == 0
-    weights = (tmp_path / "out/run/best.pt").stat().st_mtime_ns
+    (last, *_) = sorted((tmp_path / "out/run").glob("*/network/member-*/last.pt"))
+    weights = last.stat().st_mtime_ns
     assert run(*given, "--tpr", "0.6")[0] == 0  # another TPR only certifies anew
-    assert (tmp_path / "out/run/best.pt").stat().st_mtime_ns == weights
+    assert last.stat().st_mtime_ns == weights
     (tmp_path / "by-fpr.toml").write_text('selection = "fpr"\n')
     by_fpr = fit(data, "--id", "name", "--config", "by-fpr.toml", "--out", "by fpr")
     assert run(*by_fpr, "--tpr", "0.7")[0] == 0

@@ -7,10 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rankreg.bundle import Threshold
-from rankreg.fit.summary import _price
 from rankreg.notation import number, share
-from rankreg.operating import certify
 from tests.cli.test_operating_commands import COLUMNS, write
 from tests.conftest import Run
 
@@ -74,21 +71,6 @@ def test_no_price_is_named_where_there_is_none(run: Run) -> None:
     rows = "1,1\n" * 390 + "1,0.5\n" * 7 + "0,0\n" * 300 + "0,0.7\n" * 9
     _, out, _ = run("certify", write("y,s\n" + rows), *asked)
     assert re.search(r"usual threshold 1\.0, .+ 98 % with a chance of at most", " ".join(out.split()))
-
-
-def test_a_fit_names_no_price_either_where_there_is_none() -> None:
-    labels, scores = np.repeat([1, 0], [392, 300]), np.repeat([1.0, 0.5, 0.0], [390, 2, 300])
-    for values, said in ((scores, "free"), (np.where(np.arange(692) < 4, 0.5, scores), "at most")):
-        point = certify(labels, values, tpr=0.98)
-        saved = Threshold(
-            value=point.threshold,
-            tpr=0.98,
-            confidence=0.95,
-            certified=True,
-            calibration_positives=392,
-            certificate=point.to_dict(),
-        )
-        assert said in _price(saved)[0][1]
 
 
 def test_monitor_says_that_without_labels_every_row_counts(run: Run, table: pd.DataFrame) -> None:

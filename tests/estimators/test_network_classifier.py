@@ -234,7 +234,7 @@ def test_settings_are_set_by_nested_names_in_the_constructor_in_set_params_and_b
         ({"calibration_size": 0.4}, {"calibration": 0.4}),
         ({"threshold": "cross-validated", "folds": 3}, {"calibration": 3}),
         ({"threshold": "cross-validated"}, {"calibration": 5}),
-        ({"threshold": "certified", "folds": 3}, {"calibration": 0.25}),
+        ({"folds": 3}, {"calibration": None}),
     ],
 )
 def test_old_parameters_work_and_warn_with_the_new_name(old: dict[str, Any], new: dict[str, Any]) -> None:

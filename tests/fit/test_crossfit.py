@@ -184,6 +184,19 @@ def test_the_best_learners_of_the_other_folds_are_averaged_with_equal_weights() 
         assert max(rates[name] for name in used) <= min(rates[name] for name in rates if name not in used)
 
 
+def test_all_learners_are_averaged_with_equal_weights_unless_the_best_are_asked_for() -> None:
+    _, labels, found = crossed()
+    for best in (None, 3, 4):
+        again = averaged(found.learners, labels, found.folds, best=best)
+        assert {(name, *set(own)) for name, own in again.weights.items()} == {
+            (name, 1 / 3) for name in found.learners
+        }
+    levels = [one.mean_levels for one in found.learners.values()]
+    np.testing.assert_allclose(again.scores, np.mean(levels, axis=0), rtol=1e-5, atol=1e-6)
+    with pytest.raises(ValueError, match="--best must be at least 1"):
+        averaged(found.learners, labels, found.folds, best=0)
+
+
 def test_the_choice_of_learners_for_a_fold_does_not_depend_on_its_rows() -> None:
     _, labels, found = crossed()
     rng = np.random.default_rng(0)

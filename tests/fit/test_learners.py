@@ -65,7 +65,7 @@ def test_trees_are_those_of_lightgbm(name: str) -> None:
     whole = lightgbm.Dataset(prepared["normal"], labels, params={"use_missing": False, "verbosity": -1})
     booster = lightgbm.train(parameters | own, whole.subset(folds.kept(0).tolist()), rounds)
     rows = labelled(200, seed=4)[0]
-    expected = np.asarray(booster.predict(rows, raw_score=True), dtype=np.float64)
+    expected: NDArray[np.float64] = np.asarray(booster.predict(rows, raw_score=True))
     if "boosting" not in name:
         expected = expected / rounds
     assert len(member.trees) == booster.num_trees() == rounds

@@ -121,7 +121,7 @@ def test_a_full_disk_at_the_bundle_loses_nothing(
         return {file: file.stat().st_mtime_ns for file in files}
 
     before = trained()
-    assert len(before) == 5  # a network for 2 folds of 2 rounds, and the logistic regressions
+    assert len(before) == 3  # a network for each of 2 folds, and the logistic regressions
     assert rankreg(*arguments)[0] == 0
     assert trained() == before  # nothing was trained again
     load_bundle(tmp_path / "out")
@@ -185,7 +185,7 @@ def test_a_target_tpr_in_the_file_is_refused(rankreg: CommandLine, tmp_path: Pat
     ("option", "default"),
     [
         ("--loss", "bce"),
-        ("--method", "rankreg"),
+        ("--method", "buffer"),
         ("--model", "mlp; images resnet10"),
         ("--epochs", "40; images 30"),
         ("--seed", "0"),
@@ -201,7 +201,7 @@ def test_the_defaults_that_help_shows_are_those_of_the_settings() -> None:
     table, image = (settings(kind, 0.95, size=SIZE) for kind in ("table", "image"))
     assert [config.epochs for config in (table, image)] == [40, 30]
     assert [config.model.name for config in (table, image) if config.model is not None] == ["mlp", "resnet10"]
-    assert {config.method.name for config in (table, image)} == {"rankreg"}
+    assert {config.method.name for config in (table, image)} == {"buffer"}
     assert (table.seed, SIZE) == (0, 64)
 
 

@@ -124,7 +124,7 @@ CLASSIFIERS: dict[str, Fit] = {
         FirstColumn(), tpr=one.tpr, calibration_size=0.7, random_state=seed
     ).fit(X, y, groups=units),
     "RankRegClassifier": lambda one, seed, X, y, units: RankRegClassifier(
-        tpr=one.tpr, calibration=0.7, random_state=seed
+        learner="network", tpr=one.tpr, calibration=0.7, random_state=seed
     ).fit(X, y, groups=units),
 }
 
@@ -155,7 +155,12 @@ def test_copies_that_nobody_named_are_found_by_the_network_s_classifier(monkeypa
     setting, missed, blind = SETTINGS["copied 5 times"], 0, 0
     for seed, (values, labels, _) in enumerate(draws(setting, 3)):
         X = values[:, None]
-        settings: dict[str, Any] = {"tpr": 0.95, "calibration": 0.7, "random_state": seed}
+        settings: dict[str, Any] = {
+            "learner": "network",
+            "tpr": 0.95,
+            "calibration": 0.7,
+            "random_state": seed,
+        }
         found = RankRegClassifier(**settings).fit(X, labels)
         assert found.certificate_ is not None
         assert found.certificate_.units == 0.7 * setting.units

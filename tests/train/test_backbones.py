@@ -197,7 +197,7 @@ def test_a_bundle_holds_a_backbone_whole(lite0: EfficientNetLite0, tmp_path: Pat
     loaded = load_bundle(tmp_path / "bundle")
     assert loaded.card.model == SMALL
     images = pictures(3)
-    np.testing.assert_array_equal(score(loaded.model, images), score(network, images))
+    np.testing.assert_array_equal(loaded.score(images), score(network, images, precision="float32"))
 
 
 def test_training_starts_from_the_difference_of_the_class_means(lite0: EfficientNetLite0) -> None:

@@ -73,7 +73,7 @@ def fit(
     folds: Annotated[int | None, _training("Folds (default: 5, dealt twice with few positives).")] = None,
     seed: Annotated[int | None, _training("Decides the folds and the training (default: 0).")] = None,
     loss: Annotated[str | None, _network("Base loss, e.g. bce, a-fl, w-bce (default: bce).")] = None,
-    method: Annotated[str | None, _network("rankreg, buffer, alm or none (default: rankreg).")] = None,
+    method: Annotated[str | None, _network("rankreg, buffer, alm or none (default: buffer).")] = None,
     model: Annotated[str | None, _network("mlp, resnet10 or resnet18 (default: mlp; images resnet10).")] = None,
     epochs: Annotated[int | None, _network("How often every sample is seen (default: 40; images 30).")] = None,
     config: Annotated[Path | None, _network(CONFIG_HELP)] = None,
@@ -102,7 +102,9 @@ def fit(
 
     from rankreg.fit import Source, read_source, settings
     from rankreg.fit import fit as run_fit
-    from rankreg.fit.pipeline import NETWORK, check_request, race_table
+    from rankreg.fit.parts import check_request
+    from rankreg.fit.pipeline import NETWORK
+    from rankreg.fit.race import race_table
     from rankreg.fit.summary import next_steps, summary_lines
     from rankreg.train import Interrupted
 

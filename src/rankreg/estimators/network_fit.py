@@ -37,6 +37,7 @@ Labels = NDArray[np.int64]
 BUFFER = ("capacity", "policy", "base_over", "unique")  # settings of a method that belong to its buffer
 TRAINING = ("optimizer", "schedule", "augmentation", "selection", "patience", "device")  # keys of a TrainConfig
 OWN_TRAINING = {"validation_size": 0.1, "progress": None}  # used here, with their defaults
+QUARTER = 0.25  # of the rows certify the network
 SELECTION_TPR = 0.95  # at which selection="fpr" judges an epoch when no TPR is asked for
 
 
@@ -105,19 +106,21 @@ class Images:
         return image_preprocessing((self.height, self.width))
 
 
-def checked_data(estimator: Any, X: Any, *, known: Rows | Images | None = None) -> NDArray[Any]:
+def checked_data(estimator: Any, X: Any, *, known: Any = None, gaps: bool = False) -> NDArray[Any]:
     """The data as float64 rows (N, F) or uint8 images (N, H, W, 3), or scikit-learn's own error.
 
-    known: what the estimator was fitted on; without it, names and number of the features are taken from X.
+    known: what the estimator was fitted on, which `check`s new data; without it, names and number of the features
+    are taken from X. gaps: rows may hold NaN.
     """
     data: NDArray[Any]
+    finite: Any = "allow-nan" if gaps else True
     if isinstance(known, Images) or (known is None and getattr(X, "ndim", 2) == 4):
         data = check_array(X, allow_nd=True, ensure_2d=False, dtype=None, input_name="X")
         if data.ndim != 4 or data.shape[3] != 3 or data.dtype != np.uint8:
             raise ValueError(f"Expected uint8 images (N, H, W, 3), got {data.dtype} of shape {data.shape} instead.")
         image_size(data.shape[1:3])
     else:
-        data = validate_data(estimator, X, reset=known is None, dtype=np.float64)
+        data = validate_data(estimator, X, reset=known is None, dtype=np.float64, ensure_all_finite=finite)
     if known is not None:
         known.check(data)
     return data
@@ -156,7 +159,7 @@ def train_config(estimator: Any, *, size: tuple[int, int] | None, seed: int) -> 
     given = {name: plain(getattr(estimator, name)) for name in ("epochs", "batch_size", "learning_rate")}
     given |= {name: training[name] for name in TRAINING if name in training}
     chosen |= {name: value for name, value in given.items() if value is not None}
-    chosen |= {"sampling": estimator.sampling, "seed": seed, "precision": "float32"}
+    chosen |= {"sampling": estimator.sampling or "shuffled", "seed": seed, "precision": "float32"}
     chosen |= {"loss": _loss(estimator.loss), "method": _method(estimator.method)}
     chosen |= {"model": _model(estimator.network, size), "tpr": plain(estimator.tpr) or SELECTION_TPR}
     try:
@@ -167,14 +170,14 @@ def train_config(estimator: Any, *, size: tuple[int, int] | None, seed: int) -> 
 
 def _loss(given: Any) -> Any:
     if not isinstance(given, Mapping):
-        return given
+        return "bce" if given is None else given
     flat = settings_of(given, "loss")
     return {"name": flat.pop("name", "bce"), "settings": flat}
 
 
 def _method(given: Any) -> Any:
     if not isinstance(given, Mapping):
-        return given
+        return "rankreg" if given is None else given
     flat = {"name": "rankreg"} | settings_of(given, "method")
     buffer = {key: flat.pop(key) for key in BUFFER if key in flat}
     return flat | ({"buffer": buffer} if buffer else {})
@@ -226,6 +229,10 @@ class Fit:
         if len(bad):
             raise ValueError(f"the network's score of X[{bad[0]}] is not a finite number: check that row")
         return values
+
+    def log_odds(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The scores themselves, as the base loss takes them; not calibrated."""
+        return scores
 
 
 def fit_network(
@@ -301,8 +308,17 @@ def parts_of(estimator: Any, labels: Labels, units: Units, random: np.random.Ran
         return kept, held
     check_target(estimator.tpr)
     check_confidence(estimator.confidence)
+    if estimator.threshold == "cross-fitted" or (
+        estimator.threshold == "certified" and is_folds(estimator.calibration)
+    ):
+        raise ValueError(
+            f"threshold={estimator.threshold!r} with calibration={estimator.calibration!r} is not for the network:"
+            " a share such as calibration=0.25 certifies, calibration=5 cross-validates in 5 folds and promises"
+            " nothing; learner='average' has cross-fitted thresholds"
+        )
+    look_up(dict.fromkeys(("auto", "certified", "cross-fitted")), estimator.threshold, "threshold")
     if not is_folds(estimator.calibration):
-        share = check_share(estimator.calibration, "calibration")
+        share = QUARTER if estimator.calibration is None else check_share(estimator.calibration, "calibration")
         kept, held = hold_out(labels == 1, share, random, units)
         check_enough(labels == 1, held, units, **promise_of(estimator), size=f"calibration={share:g}")
     return kept, held
@@ -311,6 +327,17 @@ def parts_of(estimator: Any, labels: Labels, units: Units, random: np.random.Ran
 def is_folds(calibration: Any) -> bool:
     """A whole number is a number of folds, anything else has to be a share."""
     return isinstance(calibration, int | np.integer) and not isinstance(calibration, bool)
+
+
+def check_folds(folds: int, labels: Labels, units: Units) -> None:
+    """Every fold gets an independent sample of either class."""
+    apart = np.arange(len(labels)) if units is None else units
+    fewest = min(len(np.unique(apart[labels == kind])) for kind in (0, 1))
+    if not 2 <= folds <= fewest:
+        raise ValueError(
+            f"calibration={folds} is a number of folds: it must be at least 2 and at most {fewest},"
+            " the independent samples of the smaller class; write a share such as 0.25 for a certificate"
+        )
 
 
 def promise_of(estimator: Any) -> dict[str, Any]:
@@ -336,13 +363,7 @@ def cross_validated(
 
     The scores are of other networks than the one that will be used, so nothing is certified.
     """
-    apart = np.arange(len(labels)) if units is None else units
-    fewest = min(len(np.unique(apart[labels == kind])) for kind in (0, 1))
-    if not 2 <= estimator.calibration <= fewest:
-        raise ValueError(
-            f"calibration={estimator.calibration} is a number of folds: it must be at least 2 and at most {fewest},"
-            " the independent samples of the smaller class; write a share such as 0.25 for a certificate"
-        )
+    check_folds(estimator.calibration, labels, units)
     scores = np.empty(len(labels), dtype=np.float32)
     kind = StratifiedKFold if units is None else StratifiedGroupKFold
     folds = kind(int(estimator.calibration), shuffle=True, random_state=random.randint(2**31 - 1))

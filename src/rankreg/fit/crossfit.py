@@ -178,10 +178,13 @@ def averaged(
         best: how many learners are averaged; by default all (docs/decisions/0045).
 
     Raises:
-        ValueError: best is below 1.
+        ValueError: best is below 1, or no learner tells the rows apart.
     """
     if best is not None and best < 1:
         raise ValueError(f"--best must be at least 1, got {best}")
+    names, learners = list(learners), {name: one for name, one in learners.items() if _tells_apart(one, folds)}
+    if not learners:
+        raise ValueError(f"no learner of {', '.join(names)} tells these rows apart: use more rows, or another one")
     if best is None or best >= len(learners):
         return CrossFitted(learners, {name: np.full(folds.members, 1 / len(learners)) for name in learners}, folds)
     weights = {name: np.zeros(folds.members) for name in learners}
@@ -195,6 +198,12 @@ def averaged(
         for name in sorted(rates, key=lambda name: rates[name])[:best]:
             weights[name][place] = 1 / best
     return CrossFitted(learners, weights, folds)
+
+
+def _tells_apart(found: OutOfFold, folds: Folds) -> bool:
+    """Whether scores differ: on a few dozen rows trees may not find a split."""
+    levels = found.mean_levels
+    return all(np.ptp(levels[folds.kept(member)]) > 0 for member in range(folds.members))
 
 
 def chosen_learners(table: Mapping[str, Learner], names: Sequence[str]) -> dict[str, Learner]:

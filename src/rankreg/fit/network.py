@@ -105,7 +105,8 @@ def settings(
         chosen = _merged(chosen, said)
     given = {key: value for key, value in options.items() if value is not None}
     chosen = _merged(chosen, {key: {"name": value} if key in NAMED else value for key, value in given.items()})
-    if kind == "image" and size is not None and "stem" not in chosen["model"]:
+    resnet = str(chosen["model"].get("name", "")).startswith("resnet")
+    if kind == "image" and size is not None and resnet and "stem" not in chosen["model"]:
         chosen = chosen | {"model": chosen["model"] | {"stem": "cifar" if size <= SMALL else "imagenet"}}
     try:
         return TrainConfig.model_validate(chosen | {"tpr": tpr})

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,29 +14,26 @@ from rankreg.bundle import Bundle, Evaluation, Threshold
 from rankreg.bundle.card import versions_of
 from rankreg.bundle.ensemble import Ensemble, FrozenBackbone
 from rankreg.bundle.ensemble_files import learner_card
-from rankreg.bundle.evaluation import bounded, evaluate_scores, write_scores
+from rankreg.bundle.evaluation import evaluate_scores, write_scores
 from rankreg.bundle.storage import INNER, save_ensemble
-from rankreg.datasets.partitions import own_parts
 from rankreg.distributed import join
 from rankreg.fit.crossfit import CrossFitted, OutOfFold, averaged, chosen_learners, cross_fit, folds_for
 from rankreg.fit.learners import LEARNERS, RANKED, Learner, shape_of
 from rankreg.fit.learners import frozen as frozen_learner
 from rankreg.fit.network import network_learner, network_shape, settings
+from rankreg.fit.parts import CALIBRATION, Rows, ThresholdName, check_request, cut_parts
 from rankreg.fit.progress import FinishedLearners
+from rankreg.fit.race import RacedLearner, race_of, race_table
 from rankreg.fit.sources import OwnData, PreparedData, Source, read_source
 from rankreg.models import BackboneShape
-from rankreg.notation import json_value, percent
+from rankreg.notation import json_value
 from rankreg.operating import (
     ChosenThreshold,
-    Interval,
     choose_threshold,
     cross_fitted_threshold,
-    fpr_at_tpr_interval,
-    positives_needed,
     price_of_certifying,
 )
-from rankreg.operating.guarantees import NotEnoughPositives, certified_rank
-from rankreg.operating.units import Per, Trials, UnitSizes
+from rankreg.operating.units import Per
 from rankreg.pool import cores
 from rankreg.report import Model, Settings, write
 from rankreg.scores import Scores
@@ -44,36 +41,10 @@ from rankreg.terminal import progress_bar
 from rankreg.train import TrainConfig
 from rankreg.train.folder import write_json
 
-Rows = NDArray[np.int64]
-ThresholdName = Literal["auto", "certified", "cross-fitted"]
-
-CALIBRATION = 0.2  # the share that certifies a threshold
 NETWORK = "network"
 LARGE = 500_000  # numbers in a table
 FROZEN = "frozen"
 TPRS = (0.98, 0.95, 0.90)
-PARTS_HINT = "groups and copies are too large: use more data, or try another --seed"
-
-
-@dataclass(frozen=True)
-class RacedLearner:
-    """How one learner did out of fold.
-
-    Args:
-        name: of the learner, or "average".
-        fpr: at the target TPR, with its interval.
-        weight: in the average, between 0 and 1.
-        seconds: of training.
-    """
-
-    name: str
-    fpr: Interval
-    weight: float
-    seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {"name": self.name, "fpr": self.fpr.to_dict(), "weight": self.weight, "seconds": self.seconds}
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +142,7 @@ def fit(
     home = Path(out)
     check_request(home, tpr=tpr, confidence=confidence, calibration=calibration, test=test)
     data = read_source(source, home / "decoded") if isinstance(source, Source) else source
-    parts = _parts(data, tpr, confidence, per, threshold, calibration, test, seed)
+    parts = cut_parts(data, tpr, confidence, per, threshold, calibration, test, seed)
     frozen = _backbone(data, backbone, learners)
     names = tuple(learners) or (tuple(LEARNERS) if data.kind == "table" else (FROZEN if frozen else NETWORK,))
     config = config or settings(data.kind, tpr, size=_side(data))
@@ -185,14 +156,14 @@ def fit(
     ensemble = crossed.ensemble
     if any(learner.view == "features" for learner in ensemble.learners):
         ensemble = replace(ensemble, backbone=frozen)
-    judged = _judged(data, prepared, parts, crossed, ensemble, per)
-    chosen, other = _threshold(judged, "calibration" in parts, tpr, confidence, per)
+    judged = judged_scores(data, prepared, parts, crossed, ensemble, per)
+    chosen, other = threshold_of(judged, "calibration" in parts, tpr, confidence, per)
     evaluations = {
         name: _evaluated(scores, chosen.value, tpr, confidence)
         for name, scores in {"judged": judged["all"], "test": judged.get("test")}.items()
         if scores is not None
     }
-    race = _race(crossed, data.labels[parts["train"]], _units(data, parts["train"]), tpr, confidence)
+    race = race_of(crossed, data.labels[parts["train"]], _units(data, parts["train"]), tpr, confidence)
     bundle = _save(home, data, prepared, parts, crossed, ensemble, chosen, evaluations, race, names, config, seed)
     for name, scores in judged.items():
         if name != "all":
@@ -218,72 +189,6 @@ def fit(
         other,
         report,
     )
-
-
-def check_request(
-    out: Path, *, tpr: float, confidence: float, calibration: float = CALIBRATION, test: float = 0.0
-) -> None:
-    """Refuse a target, a share or a folder that cannot be, before anything is read or trained."""
-    positives_needed(tpr, confidence)
-    if not 0 < calibration <= 0.8:
-        raise ValueError(f"the calibration share must lie above 0 and be at most 0.8, got {calibration!r}")
-    if not 0 <= test <= 0.5:
-        raise ValueError(f"the test share must lie between 0 and 0.5, got {test!r}")
-    for place in (out, *out.parents):
-        if place.exists():
-            if not place.is_dir():
-                raise ValueError(f"{place} is a file, but a folder is needed: choose another --out")
-            return
-
-
-def _parts(
-    data: OwnData,
-    tpr: float,
-    confidence: float,
-    per: Per,
-    threshold: ThresholdName,
-    calibration: float,
-    test: float,
-    seed: int,
-) -> dict[str, Rows]:
-    """The rows that train, those that certify and those that test; the last two only if they are wanted."""
-    wanted = {"train": 1.0 - test} | ({"test": test} if test else {})
-    if threshold == "cross-fitted":
-        return _cut(data, wanted, seed)
-    held = calibration * (1.0 - test)
-    with_calibration = wanted | {"train": 1.0 - test - held, "calibration": held}
-    try:
-        parts = _cut(data, with_calibration, seed)
-    except ValueError:
-        if threshold == "certified":
-            raise
-        return _cut(data, wanted, seed)
-    trials = _trials(data, parts["calibration"], per)
-    if certified_rank(trials, tpr, confidence):
-        return parts
-    if threshold == "certified":
-        shortage = NotEnoughPositives(trials, tpr, confidence)
-        raise ValueError(
-            f"{shortage}. Use --threshold cross-fitted, which needs no calibration part, a larger --calibration,"
-            " or a lower --tpr"
-        )
-    return _cut(data, wanted, seed)
-
-
-def _cut(data: OwnData, shares: Mapping[str, float], seed: int) -> dict[str, Rows]:
-    if len(shares) == 1:
-        return {"train": np.arange(len(data.labels))}
-    units = np.arange(len(data.labels)) if data.units is None else data.units
-    return own_parts(data.labels, data.labels, units, shares, seed=seed, member=0, hint=PARTS_HINT)
-
-
-def _trials(data: OwnData, rows: Rows, per: Per) -> Trials:
-    """How many independent positives these rows have, or the sizes of their units."""
-    positive = rows[data.labels[rows] == 1]
-    if data.units is None:
-        return len(positive)
-    sizes = np.unique(data.units[positive], return_counts=True)[1]
-    return len(sizes) if per == "unit" else UnitSizes.of(sizes)
 
 
 def _units(data: OwnData, rows: Rows) -> NDArray[np.int64] | None:
@@ -338,7 +243,7 @@ def _cross_fitted(
     return averaged({name: found[name] for name in chosen}, labels, dealt, tpr=tpr, best=best)
 
 
-def _judged(
+def judged_scores(
     data: OwnData,
     prepared: PreparedData,
     parts: Mapping[str, Rows],
@@ -363,7 +268,7 @@ def _judged(
     return found | {"all": scores(rows, values)}
 
 
-def _threshold(
+def threshold_of(
     judged: Mapping[str, Scores], certified: bool, tpr: float, confidence: float, per: Per
 ) -> tuple[ChosenThreshold, float | None]:
     """The threshold, and the FPR that the other kind would have."""
@@ -389,24 +294,6 @@ def _evaluated(scores: Scores, threshold: float, tpr: float, confidence: float) 
         tprs=sorted({tpr, *TPRS}, reverse=True),
         units=scores.units,
     )
-
-
-def _race(
-    crossed: CrossFitted, labels: Rows, units: NDArray[np.int64] | None, tpr: float, confidence: float
-) -> tuple[RacedLearner, ...]:
-    """Every learner out of fold, the best first, then the average if there are several."""
-
-    def rate(values: NDArray[np.floating[Any]]) -> Interval:
-        return fpr_at_tpr_interval(labels, values, tpr=tpr, confidence=confidence, units=units)
-
-    found = [
-        RacedLearner(name, rate(one.mean_levels), float(crossed.weights[name].mean()), one.seconds)
-        for name, one in crossed.learners.items()
-    ]
-    found.sort(key=lambda one: one.fpr.estimate)
-    if len(found) > 1:
-        found.append(RacedLearner("average", rate(crossed.scores), 1.0, sum(one.seconds for one in found)))
-    return tuple(found)
 
 
 def _save(
@@ -443,7 +330,7 @@ def _save(
         parts={name: _counted(data, rows) for name, rows in parts.items()},
         metrics=json_value(
             {name: one.to_dict() for name, one in evaluations.items()}
-            | {"learners": [_without_time(one.to_dict()) for one in race]}
+            | {"learners": [one.without_time() for one in race]}
         ),
         versions=versions_of("rankreg", "torch", "lightgbm", "scikit-learn", "numpy", "pandas", "safetensors"),
     )
@@ -470,11 +357,6 @@ def _backbone(data: OwnData, name: str | None, learners: Sequence[str]) -> Froze
         return None
 
 
-def _without_time(raced: Mapping[str, Any]) -> dict[str, Any]:
-    """The same fit makes the same bundle, however long it took."""
-    return {name: value for name, value in raced.items() if name != "seconds"}
-
-
 def _settings_of(name: str, config: TrainConfig) -> Mapping[str, Any]:
     if name == NETWORK:
         return config.model_dump(mode="json", exclude_none=True)
@@ -486,13 +368,6 @@ def _counted(data: OwnData, rows: Rows) -> dict[str, int]:
     positive = rows[data.labels[rows] == 1]
     found = {"samples": len(rows), "positives": len(positive)}
     return found if data.units is None else found | {"positive_units": len(np.unique(data.units[positive]))}
-
-
-def race_table(race: Sequence[RacedLearner], tpr: float) -> list[tuple[str, ...]]:
-    """A header, then every learner and the average."""
-    header = ("learner", f"FPR at {percent(tpr)} TPR", "weight", "seconds")
-    rows = [(one.name, bounded(one.fpr), f"{one.weight:.2f}", f"{one.seconds:.1f}") for one in race]
-    return [header, *rows]
 
 
 def write_report(
