@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Masks = NDArray[Any]
 
-TILE = 256  # trees that are asked together
+TILE = 256  # trees that are asked together: the places of their leaves fit into 16 bits
 AT_ONCE = 100_000  # rows times trees that are asked together: larger arrays leave the cache
 JOINED = 256  # lines of a table for several features
 MOST_TABLES = 100  # with more of them walking is faster
@@ -53,7 +53,7 @@ class Tile:
     member: int
     tables: list[Masks]
     leaves: Floats
-    starts: Ints
+    starts: Masks
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ class TreeTables:
                 own = slice(first, min(first + TILE, end))
                 count = own.stop - own.start
                 parts = [np.ascontiguousarray(table[:, own]) for table in tables]
-                tiles.append(Tile(number, parts, values[own].ravel(), leaves * np.arange(count)))
+                tiles.append(Tile(number, parts, values[own].ravel(), (leaves * np.arange(count)).astype(mask)))
             start = end
         divisors = np.array([len(member.trees) if member.averaged else 1.0 for member in members])
         return cls(groups, tiles, divisors, leaves)
@@ -150,8 +150,8 @@ class TreeTables:
                 np.bitwise_and(left, other, out=left)  # the lowest bit
                 np.multiply(left, mask(factor), out=left)
                 np.right_shift(left, mask(shift), out=left)
+                np.add(left, tile.starts, out=left)
                 place[...] = left
-                place += tile.starts
                 np.take(tile.leaves, place, out=value, mode="clip")
                 found[part, tile.member] += value.sum(axis=1)
                 if not tile.tables:  # trees without splits
