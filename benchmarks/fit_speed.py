@@ -1,4 +1,4 @@
-"""`rankreg fit` beside LightGBM's own fit, its memory beside the table, and `predict` beside reading the file.
+"""`rankreg fit` beside LightGBM's own fit, and its memory beside the table.
 
 python -m benchmarks fit_speed
 """
@@ -50,15 +50,6 @@ def table() -> Table:
             duration(seconds),
             verdict(size / (4 * rows * columns), 3),
         )
-        start = perf_counter()
-        pd.read_csv(path)
-        reading = perf_counter() - start
-        seconds = predicted(Path(folder) / "model-large", path)
-        result.add_row(
-            f"predict, {rows:,} × {columns} ÷ pandas reads the file",
-            duration(seconds),
-            verdict(seconds / reading, 2),
-        )
     return result
 
 
@@ -93,13 +84,3 @@ def fitted(path: Path, out: Path) -> tuple[float, float]:
     )
     seconds, size = map(float, found.stdout.split()[-2:])
     return seconds, size
-
-
-def predicted(model: Path, path: Path) -> float:
-    """Seconds of `predict`, the model loaded before."""
-    from rankreg.bundle import load_bundle, predict
-
-    bundle = load_bundle(model)
-    start = perf_counter()
-    predict(bundle, path, model / "scores.csv")
-    return perf_counter() - start

@@ -26,6 +26,7 @@ from rankreg.fit.progress import FinishedLearners
 from rankreg.fit.race import RacedLearner, race_of, race_table
 from rankreg.fit.sources import OwnData, PreparedData, Source, read_source
 from rankreg.models import BackboneShape
+from rankreg.names import look_up
 from rankreg.notation import json_value
 from rankreg.operating import (
     ChosenThreshold,
@@ -145,6 +146,9 @@ def fit(
     parts = cut_parts(data, tpr, confidence, per, threshold, calibration, test, seed)
     frozen = _backbone(data, backbone, learners)
     names = tuple(learners) or (tuple(LEARNERS) if data.kind == "table" else (FROZEN if frozen else NETWORK,))
+    known = (*LEARNERS, *RANKED, NETWORK) if data.kind == "table" else (FROZEN, NETWORK)
+    for name in names:  # before anything is computed or written
+        look_up(dict.fromkeys(known), name, "learner")
     config = config or settings(data.kind, tpr, size=_side(data))
     prepared = data.prepared(parts["train"])
     if frozen is not None and FROZEN in names:
