@@ -27,7 +27,7 @@ def test_every_reader_reads_or_refuses_whatever_it_is_given() -> None:
     found = json.loads(done.stdout)
     assert found["faults"] == []
     assert not found["executed"]
-    assert found["memory"] < 1_000_000_000
+    assert found["memory"] < 1_500_000_000  # Pillow decodes up to 179 million pixels
     assert found["cases"] == CASES >= 1000
     assert found["readers"] >= 37
     assert found["refused"] > CASES / 2  # the damage is real
