@@ -80,7 +80,7 @@ class RankRegClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         method: "rankreg" (settings `weight`, `reach`, `penalty`), "buffer" (the buffer alone),
             "alm" (`mu`, `delta`, `rho`) or "none"; or a settings object such as
             `rankreg.train.ALMMethod(mu=1e-3)`. The buffer's settings are `capacity`, `policy`,
-            `base_over` and `unique`. None is "rankreg".
+            `base_over` and `unique`. None is "buffer".
         loss: A name of `rankreg.LOSSES`, or a `LossSettings`; `loss__gamma=2` sets one value. None is "bce".
         epochs: Passes over the training part. None is 40 for rows and 30 for images.
         batch_size: Samples per step, without the buffer. None is 128 for rows and 64 for images.

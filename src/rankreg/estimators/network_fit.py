@@ -177,7 +177,7 @@ def _loss(given: Any) -> Any:
 
 def _method(given: Any) -> Any:
     if not isinstance(given, Mapping):
-        return "rankreg" if given is None else given
+        return "buffer" if given is None else given  # as in `rankreg fit`
     flat = {"name": "rankreg"} | settings_of(given, "method")
     buffer = {key: flat.pop(key) for key in BUFFER if key in flat}
     return flat | ({"buffer": buffer} if buffer else {})
