@@ -1,4 +1,4 @@
-"""Does the ranking term help a linear scorer, whose capacity is limited? `python -m benchmarks.rank_study run` tells.
+"""Does the ranking term help a linear scorer, whose capacity is limited? `python -m benchmarks.rank_study run`.
 
 Six shared tables, halved five times, each half trained on once: ten repetitions. Every setting is cross-fitted on
 the training half, and its ensemble scores the test half. The setting with the lowest out-of-fold FPR at 95 % TPR
