@@ -17,10 +17,10 @@ from rankreg.fit.learners import BOOSTING, FOREST, LEARNERS, RANKED, Folds, shap
 from tests.fit.test_crossfit import labelled, views
 
 SETTINGS: dict[str, tuple[int, dict[str, Any]]] = {
-    "boosting": (150, BOOSTING),
-    "forest": (100, FOREST | {"feature_fraction_bynode": 0.3}),
-    "extra-trees": (100, FOREST | {"feature_fraction_bynode": 0.6, "extra_trees": True}),
-    "boosting-rank": (150, BOOSTING),
+    "boosting": (40, BOOSTING),
+    "forest": (50, FOREST | {"feature_fraction_bynode": 0.3}),
+    "extra-trees": (50, FOREST | {"feature_fraction_bynode": 0.6, "extra_trees": True}),
+    "boosting-rank": (40, BOOSTING),
 }
 
 

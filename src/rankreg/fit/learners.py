@@ -319,7 +319,7 @@ def shape_of(fitted: FittedLearner) -> MLPShape | None:
 
 
 BOOSTING: dict[str, Any] = {
-    "learning_rate": 0.04,
+    "learning_rate": 0.15,
     "num_leaves": 15,
     "min_data_in_leaf": 5,
     "feature_fraction_bynode": 0.5,
@@ -334,15 +334,13 @@ PERCEPTRON = PerceptronTraining(hidden=(32,), dropout=0.2, steps=200, rate=1e-2,
 LEARNERS: dict[str, Learner] = {
     "logistic": logistic("standardised", strength=1.0),
     "logistic-normal": logistic("normal", strength=0.1),
-    "boosting": trees(150, **BOOSTING),
-    "forest": trees(100, **FOREST, feature_fraction_bynode=0.3),
-    "extra-trees": trees(100, **FOREST, feature_fraction_bynode=0.6, extra_trees=True),
+    "boosting": trees(40, **BOOSTING),
+    "forest": trees(50, **FOREST, feature_fraction_bynode=0.3),
+    "extra-trees": trees(50, **FOREST, feature_fraction_bynode=0.6, extra_trees=True),
     "mlp": _perceptron(PERCEPTRON),
 }
 RANKED: dict[str, Learner] = {
     "logistic-rank": ranked_logistic("standardised", strength=1.0, weight=1.0, reach=1.0),
-    "boosting-rank": trees(
-        150, RankObjective(weight=1.0, reach=1.0, penalty="squared", base_rate=True), **BOOSTING
-    ),
+    "boosting-rank": trees(40, RankObjective(weight=1.0, reach=1.0, penalty="squared", base_rate=True), **BOOSTING),
     "mlp-rank": _perceptron(replace(PERCEPTRON, weight=0.1)),
 }
