@@ -119,13 +119,13 @@ ARMS: dict[str, Arm] = {
     "scratch": Arm(
         3,
         {
-            "epochs": 12,
+            "epochs": 4,
             "batch_size": 64,
             "learning_rate": 0.02,
             "optimizer": "sgd",
             "method": "buffer",
             "model": {"name": "resnet10", "width": 0.25, "stem": "imagenet", "pixels": "imagenet"},
-            "augmentation": "cifar",
+            "augmentation": "dermoscopy",
             **ON_CPU,
         },
         network,
