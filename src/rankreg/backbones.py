@@ -18,6 +18,7 @@ from rankreg.models import (
     EfficientNetLite0,
     Pixels,
     ScoreHead,
+    TimmShape,
     build_model,
 )
 from rankreg.names import did_you_mean
@@ -193,12 +194,20 @@ class TimmBackbone(Backbone):
         return torch.cat(means, dim=1)
 
 
-def _timm(name: str) -> Backbone:
+def empty_backbone(shape: BackboneShape | TimmShape) -> Backbone:
+    """The network that a bundle describes, for its weights to be loaded into."""
+    if isinstance(shape, TimmShape):
+        return _timm(shape.name, pretrained=False)
+    with torch.device("meta"):
+        return EfficientNetLite0()
+
+
+def _timm(name: str, *, pretrained: bool = True) -> Backbone:
     known = ", ".join(map(repr, BACKBONES))
     hint = f"{did_you_mean(name, BACKBONES)}choose {known}, or pip install timm for its models"
     timm = _needed("timm", f"unknown backbone {name!r}: {hint}")
     try:
-        return TimmBackbone(timm.create_model(name, pretrained=True, features_only=True))
+        return TimmBackbone(timm.create_model(name, pretrained=pretrained, features_only=True))
     except (RuntimeError, AttributeError) as error:  # an unknown name; a model without stages
         raise ValueError(f"timm has no backbone {name!r} with maps of several stages: {error}") from error
 

@@ -24,7 +24,7 @@ from pydantic import (
 from rankreg.datasets.images import MOST_PIXELS, SMALLEST
 from rankreg.datasets.preprocessing import CategoricalColumn, NumericColumn, QuantileColumn
 from rankreg.labels import LabelRule
-from rankreg.models import BackboneShape, MLPShape, ModelShape
+from rankreg.models import BackboneShape, MLPShape, ModelShape, TimmShape
 from rankreg.notation import json_value
 from rankreg.operating import ChosenThreshold
 from rankreg.operating.units import Per
@@ -286,7 +286,7 @@ class BundleCard(_Part):
     model: ModelShape | None = None
     learners: Annotated[tuple[LearnerCard, ...], Field(max_length=MOST_LEARNERS)] = ()
     trees: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] = {}
-    backbone: BackboneShape | None = None
+    backbone: BackboneShape | TimmShape | None = None
     preprocessing: dict[str, Any]
     classes: tuple[str, str]
     threshold: Threshold

@@ -19,7 +19,7 @@ from rankreg.backbones import features
 from rankreg.bundle.tree_tables import TreeTables
 from rankreg.bundle.trees import Trees, score_trees
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.models import Backbone, BackboneShape
+from rankreg.models import Backbone, BackboneShape, TimmShape
 from rankreg.train import score
 
 Floats = NDArray[np.float64]
@@ -64,7 +64,7 @@ class FrozenBackbone:
     """
 
     network: Backbone
-    shape: BackboneShape
+    shape: BackboneShape | TimmShape
 
     def features(self, images: NDArray[np.uint8], *, progress: bool | None = False) -> NDArray[np.float32]:
         """The features of images, (N, D)."""

@@ -27,6 +27,7 @@ from rankreg.bundle.onnx_trees import add_lines, add_trees
 from rankreg.bundle.storage import Bundle
 from rankreg.bundle.trees import Trees
 from rankreg.datasets.preprocessing import TablePreprocessor
+from rankreg.models import TimmShape
 from rankreg.notation import json_value
 from rankreg.safe_files import write_whole
 
@@ -147,6 +148,11 @@ def _ensemble(graph: Graph, ensemble: Ensemble, inputs: ImageInputs | TableInput
         views["standardised"] = add_standardised(graph, inputs, prepared)
     if ensemble.backbone is not None:
         shape = ensemble.backbone.shape
+        if isinstance(shape, TimmShape):
+            raise ValueError(
+                f"the network {shape.name} of timm cannot be written as ONNX: score with `rankreg predict`,"
+                " or fit with --backbone efficientnet-lite0"
+            )
         views["features"] = add_features(graph, ensemble.backbone.network, shape.side, shape.flips, prepared)
     raw = [_members(graph, learner, views[learner.view]) for learner in ensemble.learners]
     scales = [scale for learner in ensemble.learners for scale in learner.scales]

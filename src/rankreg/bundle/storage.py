@@ -22,6 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from rankreg.backbones import empty_backbone
 from rankreg.bundle.card import (
     FORMAT_VERSIONS,
     BundleCard,
@@ -35,7 +36,7 @@ from rankreg.bundle.card import (
 from rankreg.bundle.ensemble import Ensemble, FrozenBackbone, ImageViews, TableViews
 from rankreg.bundle.ensemble_files import LARGEST_TREES, check_types, largest_size, pack, tree_file, unpack
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.models import BackboneShape, EfficientNetLite0, build_model
+from rankreg.models import Backbone, BackboneShape, TimmShape, build_model
 from rankreg.notation import json_value
 from rankreg.safe_files import read_json, read_within, write_whole
 from rankreg.train import score
@@ -194,9 +195,8 @@ def load_bundle(folder: Path | str) -> Bundle:
 def _load_ensemble(home: Path, card: BundleCard) -> Bundle:
     inputs = read_inputs(card.preprocessing)
     features = inputs.features if isinstance(inputs, TableInputs) else None
-    with torch.device("meta"):
-        frozen = None if card.backbone is None else EfficientNetLite0()
     try:
+        frozen = None if card.backbone is None else empty_backbone(card.backbone)
         most = largest_size(card.learners, features or (frozen.width if frozen is not None else None))
         if frozen is not None:
             most += sum(LARGEST_NUMBER * value.numel() + LARGEST_NAME for value in frozen.state_dict().values())
@@ -238,7 +238,7 @@ def _load_ensemble(home: Path, card: BundleCard) -> Bundle:
     return Bundle(Ensemble(learners, backbone), card)
 
 
-def _frozen(network: EfficientNetLite0, shape: BackboneShape, arrays: Mapping[str, Tensor]) -> FrozenBackbone:
+def _frozen(network: Backbone, shape: BackboneShape | TimmShape, arrays: Mapping[str, Tensor]) -> FrozenBackbone:
     start = BACKBONE
     state = {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
     check_types(state, network)

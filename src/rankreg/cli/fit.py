@@ -80,8 +80,8 @@ def fit(
     backbone: Annotated[
         str | None,
         _images(
-            "Pretrained network whose features are learned from: efficientnet-lite0 (extra `pretrained`), or none"
-            " (default: if installed)."
+            "Pretrained network whose features are learned from: efficientnet-lite0 (extra `pretrained`), a model"
+            " of timm where it is installed, or none (default: the first, if installed)."
         ),
     ] = None,
     size: Size = None,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from pydantic import ValidationError
 
 from rankreg.backbones import load_backbone
 from rankreg.bundle import Bundle, Evaluation, Threshold
@@ -25,7 +26,7 @@ from rankreg.fit.parts import CALIBRATION, Rows, ThresholdName, check_request, c
 from rankreg.fit.progress import FinishedLearners
 from rankreg.fit.race import RacedLearner, race_of, race_table
 from rankreg.fit.sources import OwnData, PreparedData, Source, read_source
-from rankreg.models import BackboneShape
+from rankreg.models import BackboneShape, TimmShape
 from rankreg.names import look_up
 from rankreg.notation import json_value
 from rankreg.operating import (
@@ -121,8 +122,9 @@ def fit(
         test: the share that is set aside and looked at once, default none.
         seed: decides every random choice, default 0.
         config: how networks are trained, from `settings`.
-        backbone: images: a pretrained network, "efficientnet-lite0", whose features the learner "frozen" takes;
-            "none" for no such network. By default it is used if its package is installed.
+        backbone: images: a pretrained network whose features the learner "frozen" takes: "efficientnet-lite0", or
+            a model of timm where timm is installed; "none" for no such network. By default the first is used
+            if its package is installed.
         progress: show a bar; by default when standard error is a terminal.
 
     Returns:
@@ -350,9 +352,12 @@ def _backbone(data: OwnData, name: str | None, learners: Sequence[str]) -> Froze
         if FROZEN in learners:
             raise ValueError("the learner frozen needs a backbone: leave --backbone none out")
         return None
-    shape = BackboneShape()
+    shape: BackboneShape | TimmShape = BackboneShape()
     if name is not None and name != shape.name:
-        raise ValueError(f"--backbone must be {shape.name} or none, got {name!r}")
+        try:
+            shape = TimmShape(name=name)
+        except ValidationError as error:
+            raise ValueError(f"{name!r} is not the name of a network") from error
     try:
         return FrozenBackbone(load_backbone(shape.name), shape)
     except ValueError:
