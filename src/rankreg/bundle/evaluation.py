@@ -155,7 +155,9 @@ def _shortage(threshold: Threshold) -> str:
 def _calibration(threshold: Threshold) -> str:
     kind = "out-of-fold" if threshold.kind in ("cross-fitted", "expected") else "calibration"
     positives = f"{threshold.calibration_positives:,} {kind} positives"
-    return positives if threshold.units is None else f"{positives} in {threshold.units:,} independent units"
+    if threshold.units in (None, threshold.calibration_positives):
+        return positives
+    return f"{positives} in {threshold.units:,} independent units"
 
 
 def evaluation_lines(found: Evaluation) -> Lines:
@@ -179,7 +181,7 @@ def evaluation_lines(found: Evaluation) -> Lines:
 
 
 def _caught_units(found: Evaluation) -> Lines:
-    if found.recall_of_units is None:
+    if found.recall_of_units is None or found.units == found.positives:
         return []
     return [("Caught units", f"{bounded(found.recall_of_units)} of the {found.units:,} units with positives")]
 

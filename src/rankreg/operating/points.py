@@ -152,7 +152,8 @@ class Counted(Protocol):
 
 def assumption(found: Counted) -> str:
     """The assumption of a promise of recall, in one sentence."""
-    count, what = (found.positives, "positive") if found.units is None else (found.units, "unit")
+    alone = found.units in (None, found.positives)  # no two positives share a unit
+    count, what = (found.positives, "positive") if alone else (found.units or 0, "unit")
     who = f"the {count:,} {what}s are" if count != 1 else f"the one {what} is"
     return f"This holds if new positives come like these and {who} independent of each other."
 
