@@ -194,13 +194,17 @@ class TablePreprocessor:
             texts[row] = "; ".join([*problems[:SHOWN], *more])
         return texts
 
-    def transform(self, rows: pd.DataFrame) -> NDArray[np.float32]:
-        """The rows as a matrix (N, F), all of it finite; columns that were not seen in training are ignored."""
+    def transform(self, rows: pd.DataFrame, *, release: bool = False) -> NDArray[np.float32]:
+        """The rows as a matrix (N, F), all of it finite; columns that were not seen in training are ignored.
+
+        release: take every column out of `rows` when it is done, so that both are never there as a whole.
+        """
+        take = rows.pop if release else rows.__getitem__
         check_columns(self.columns, rows.columns, "the table")
         matrix = np.zeros((len(rows), len(self.feature_names)), dtype=np.float32)
         place = 0
         for number in self.numeric:
-            values = _numbers(rows[number.name])
+            values = _numbers(take(number.name))
             missing = np.isnan(values)
             if isinstance(number, QuantileColumn):
                 matrix[:, place] = number.normal(values)
@@ -212,7 +216,7 @@ class TablePreprocessor:
                 matrix[:, place] = missing
                 place += 1
         for category in self.categorical:
-            codes = pd.Index(category.values).get_indexer(pd.Index(_texts(rows[category.name])))
+            codes = pd.Index(category.values).get_indexer(pd.Index(_texts(take(category.name))))
             other = len(category.values)
             matrix[np.arange(len(rows)), place + np.where(codes < 0, other, codes)] = 1
             place += other + 1

@@ -102,16 +102,21 @@ class OwnData:
     images: NDArray[np.uint8] | None = None
     table: OwnTable | None = None
 
-    def prepared(self, rows: NDArray[np.int64]) -> "PreparedData":
-        """The inputs of all samples, with what these rows, which train, say about the columns."""
+    def prepared(self, rows: NDArray[np.int64], *, release: bool = False) -> "PreparedData":
+        """The inputs of all samples, with what these rows, which train, say about the columns.
+
+        release: empty the table meanwhile, for less memory.
+        """
         if self.table is None:
             assert self.images is not None
             return PreparedData(self.images, None, self.preprocessing)
         features: pd.DataFrame = self.table.features
-        preparation = TablePreprocessor.fit(features.iloc[rows], categorical=self.table.categorical)
+        seen = features if len(rows) == len(features) else features.iloc[rows]
+        preparation = TablePreprocessor.fit(seen, categorical=self.table.categorical)
+        del seen
         unused = (*preparation.unused, *self.table.plan.left_out)
         described = replace(preparation, unused=unused).to_dict() | dict(self.preprocessing)
-        return PreparedData(preparation.transform(features), preparation, described)
+        return PreparedData(preparation.transform(features, release=release), preparation, described)
 
 
 @dataclass(frozen=True, eq=False)
