@@ -118,3 +118,11 @@ def keep_freed_memory() -> None:
         if allocator is not None:
             allocator(mmap_threshold, 2**30)
             allocator(trim_threshold, 2**31 - 1)
+
+
+def return_freed_memory() -> None:
+    """Give memory that was freed back to the system; on systems without glibc nothing happens."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

@@ -10,7 +10,7 @@ import zlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -18,9 +18,11 @@ from typing import Any, TextIO
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from rankreg.dialects import MARKS, UTF8, Decimal, Dialect, Separator, detect
 from rankreg.names import did_you_mean
+from rankreg.pool import return_freed_memory
 from rankreg.safe_files import check_regular
 
 BLOCK = 1 << 16  # characters
@@ -331,8 +333,10 @@ def table_chunks(
 ) -> Iterator[TableRows]:
     """The table, so many rows at a time; rows of the wrong length are among them, padded or cut, and named.
 
-    rows=None: all at once, and then such rows are refused. needed: the columns that must hold one value a row, by
-    default all. separator, decimal, encoding: how a CSV file is written; what is not given is detected.
+    rows=None: all in one frame, and then such rows are refused; a column that is text in a part of the file is text
+    in all of it. Parts are read and joined, because pandas takes three times the memory for a whole file.
+    needed: the columns that must hold one value a row, by default all. separator, decimal, encoding: how a CSV file
+    is written; what is not given is detected.
     """
     path = Path(path)
     if not path.exists():
@@ -341,6 +345,7 @@ def table_chunks(
         yield from _parquet_chunks(path, rows, needed)
         return
     dialect = dialect_of(path, separator=separator, decimal=decimal, encoding=encoding)
+    mixed: list[str] = []
     with readable_csv(path, encoding=dialect.encoding), _opened_as(path, dialect, header) as records:
         chunks = pd.read_csv(
             records,
@@ -348,19 +353,52 @@ def table_chunks(
             sep=dialect.separator,
             decimal=dialect.decimal,
             dtype={name if header else int(name): str for name in text if header or name.isdigit()},
-            chunksize=rows,
+            chunksize=CHUNK if rows is None else rows,
             low_memory=False,
         )
-        with nullcontext([chunks]) if isinstance(chunks, pd.DataFrame) else chunks as found:  # closed if abandoned
+        found: Iterable[pd.DataFrame]
+        with chunks as found:  # closed if abandoned
             count = 0
+            if rows is None:
+                frames = list(found)
+                records.refuse_faults()
+                mixed = _mixed(frames)
+                found = [] if mixed else [_joined(frames)]
             for chunk in found:
-                if rows is None:
-                    records.refuse_faults()
                 count += len(chunk)
                 faults = {row: records.fault_words(row) for row in records.faults if row in chunk.index}
                 yield TableRows(_with_text_names(chunk), faults, records.row_words, dialect)
-            if count != records.rows:  # then faults would be named at the wrong rows
+            if count != records.rows and not mixed:  # then faults would be named at the wrong rows
                 raise ValueError(f"{path} is not a table in CSV: its lines cannot be told apart")
+    if mixed:
+        del frames
+        yield from table_chunks(
+            path,
+            header=header,
+            text=[*text, *mixed],
+            rows=None,
+            separator=separator,
+            decimal=decimal,
+            encoding=encoding,
+        )
+
+
+def _mixed(frames: Sequence[pd.DataFrame]) -> list[str]:
+    """Columns that are numbers in some parts of a file and text in others."""
+    kinds = [[is_numeric_dtype(kind) + is_bool_dtype(kind) for kind in frame.dtypes] for frame in frames]
+    by_column = zip(frames[0].columns, zip(*kinds, strict=True), strict=True)
+    return [str(name) for name, own in by_column if len(set(own)) > 1]
+
+
+def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
+    """The parts as one frame; every column leaves its parts before the next one is joined."""
+    if len(frames) == 1:
+        return frames[0]
+    columns = {}
+    for name in list(frames[0].columns):
+        columns[name] = pd.concat([frame.pop(name) for frame in frames], ignore_index=True)
+        return_freed_memory()
+    return pd.DataFrame(columns, copy=False)
 
 
 @contextmanager

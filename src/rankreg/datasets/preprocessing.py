@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from scipy.special import ndtr, ndtri
 
+from rankreg.pool import return_freed_memory
 from rankreg.table_files import check_columns, row_words
 
 Floats = NDArray[np.float64]
@@ -201,26 +202,26 @@ class TablePreprocessor:
         """
         take = rows.pop if release else rows.__getitem__
         check_columns(self.columns, rows.columns, "the table")
-        matrix = np.zeros((len(rows), len(self.feature_names)), dtype=np.float32)
-        place = 0
+        count, parts = len(rows), list[NDArray[np.float32]]()
         for number in self.numeric:
             values = _numbers(take(number.name))
             missing = np.isnan(values)
             if isinstance(number, QuantileColumn):
-                matrix[:, place] = number.normal(values)
+                found = number.normal(values)
             else:
-                filled = np.where(missing, number.median, values)
-                matrix[:, place] = standardised(filled, number.mean, number.scale)
-            place += 1
+                found = standardised(np.where(missing, number.median, values), number.mean, number.scale)
+            parts.append(np.asarray(found, np.float32))
             if number.may_miss:
-                matrix[:, place] = missing
-                place += 1
+                parts.append(missing.astype(np.float32))
         for category in self.categorical:
             codes = pd.Index(category.values).get_indexer(pd.Index(_texts(take(category.name))))
             other = len(category.values)
-            matrix[np.arange(len(rows)), place + np.where(codes < 0, other, codes)] = 1
-            place += other + 1
-        return matrix
+            indicators = np.zeros((count, other + 1), np.float32)
+            indicators[np.arange(count), np.where(codes < 0, other, codes)] = 1
+            parts.append(indicators)
+        if release:
+            return_freed_memory()
+        return np.column_stack(parts)
 
     def standardised(self, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
         """The matrix that `transform` gave, with standardised numbers in place of normal scores."""

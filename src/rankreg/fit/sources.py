@@ -15,6 +15,7 @@ from rankreg.datasets.partitions import SHARES
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.datasets.splits import Samples, Splits
 from rankreg.datasets.table import OwnTable, TableOptions, read_own_table
+from rankreg.pool import return_freed_memory
 
 KEPT = SHARES["validation"] + SHARES["test"]
 MOST = round(1 - KEPT - 0.1, 9)  # the largest calibration share: a tenth at least is left to train on
@@ -116,7 +117,10 @@ class OwnData:
         del seen
         unused = (*preparation.unused, *self.table.plan.left_out)
         described = replace(preparation, unused=unused).to_dict() | dict(self.preprocessing)
-        return PreparedData(preparation.transform(features, release=release), preparation, described)
+        inputs = preparation.transform(features, release=release)
+        if release:
+            return_freed_memory()
+        return PreparedData(inputs, preparation, described)
 
 
 @dataclass(frozen=True, eq=False)
