@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from rankreg.notation import number
-from rankreg.operating import certify, compare, monitor, recertify
+from rankreg.operating import certify, compare, monitor, positives_until_alarm, recertify
 from tests.conftest import Run
 
 
@@ -117,7 +117,8 @@ def test_compare_matches_by_id(run: Run, table: pd.DataFrame) -> None:
     assert result_of(out) == compare(table["truth"], table["model output"], matched, tpr=0.9).to_dict()
     _, out, _ = run(*arguments, "--id", "sample no")
     assert "By FPR at 90 % TPR, scores.csv is better than other.csv" in out
-    assert "By AUC, scores.csv is better than other.csv" in out
+    assert "By AUC, scores.csv is better than other.csv (scores.csv − other.csv: +" in out
+    assert out.count("scores.csv − other.csv: ") == 4  # which minus which, in both verdicts and both rows
     assert "Beware" not in out
     status, _, error = run(*arguments)
     assert (status, "--id" in error) == (2, True)
@@ -149,9 +150,10 @@ def test_other_separators_read_alike(run: Run, table: pd.DataFrame, separator: s
 
 def test_monitor_follows_time_and_warns(run: Run, table: pd.DataFrame) -> None:
     arguments = ("monitor", "scores.csv", *COLUMNS, "--threshold", "1.0", "--time", "when")
-    in_order = table[table["truth"] == 1].sort_values("when")["model output"]
-    watch = monitor(in_order, threshold=1.0)
-    assert result_of(run(*arguments, "--json")[1]) == watch.to_dict()
+    in_order = table[table["truth"] == 1].sort_values("when")
+    watch = monitor(in_order["model output"], threshold=1.0, times=in_order["when"])
+    found = {"drop_to": 0.85, "positives_until_alarm": 0.0}
+    assert result_of(run(*arguments, "--json")[1]) == watch.to_dict() | found
     _, out, _ = run(*arguments)
     assert re.search(rf"ALARM.+95 %.+positive {watch.alarm_at}\b", out)
     assert "rarely confirmed" in " ".join(out.split())
@@ -288,10 +290,16 @@ def test_every_command_takes_units(run: Run, patients: pd.DataFrame) -> None:
         _, out, _ = run("monitor", "patients.csv", *asked, "--point", "point.json", "--time", "when")
         confirmed = patients[truth == 1].sort_values("when")
         watch = monitor(
-            confirmed["model output"], threshold=threshold, tpr=0.9, units=confirmed["patient"], per=per
+            confirmed["model output"],
+            threshold=threshold,
+            tpr=0.9,
+            units=confirmed["patient"],
+            per=per,
+            times=confirmed["when"],
         )
-        assert result_of(out) == watch.to_dict()
-    other = np.random.default_rng(32).permutation(scores)
+        found = {"drop_to": 0.7, "positives_until_alarm": positives_until_alarm(watch, recall=0.7)}
+        assert result_of(out) == watch.to_dict() | found
+    other = scores + 2 * np.random.default_rng(32).standard_normal(len(scores))
     patients.assign(other=other).to_csv("both.csv", index=False)
     _, out, _ = run("compare", "both.csv", "both.csv", *asked, "--score-b", "other")
     assert result_of(out) == compare(truth, scores, other, tpr=0.9, units=units).to_dict()
@@ -363,4 +371,4 @@ def test_a_file_compared_with_itself_shows_no_difference(run: Run, patients: pd.
     for measure in ("fpr", "auc"):
         assert [found[measure][name] for name in ("difference", "low", "high", "p_value")] == [0, 0, 0, 1]
     _, out, _ = run("compare", "patients.csv", "patients.csv", *COLUMNS)
-    assert out.count("a and b are equal") == 2
+    assert out.count("a and b are equal: they have the same scores") == 2

@@ -59,13 +59,27 @@ def test_two_values_are_hard_predictions_whatever_they_are_called() -> None:
     assert names(HARD + (np.arange(1000) == 0)) == []
 
 
-def test_a_threshold_that_every_negative_reaches_alarms_on_everything() -> None:
+def test_a_threshold_that_nearly_every_negative_reaches_alarms_on_everything() -> None:
     values = scores(2.0)
-    lowest = values[LABELS == 0].min()
-    assert names(values, threshold=lowest) == ["alarms-on-everything"]
-    assert names(values, threshold=np.nextafter(lowest, np.inf)) == []
+    ordered = np.sort(values[LABELS == 0])
+    assert names(values, threshold=ordered[0]) == ["alarms-on-everything"]
+    assert names(values, threshold=ordered[40]) == ["alarms-on-everything"]  # 760 of 800 are 95 %
+    assert names(values, threshold=np.nextafter(ordered[40], np.inf)) == []
     assert certify(LABELS, HARD, tpr=0.97).fpr == 1.0  # the only threshold with that recall
     assert names(HARD, threshold=0.0) == ["alarms-on-everything", "two-values"]
+
+
+def test_a_threshold_that_catches_no_larger_share_of_positives_alarms_at_random() -> None:
+    values = scores(2.0)
+    values[:40] = -4.0  # a fifth of the positives score below all negatives: the ROC curve crosses the diagonal
+    by_rate = {
+        threshold: np.mean(values[LABELS == 0] >= threshold) >= np.mean(values[LABELS == 1] >= threshold)
+        for threshold in np.linspace(-1.5, 6, 31)
+    }
+    assert {*by_rate.values()} == {True, False}
+    for threshold, random in by_rate.items():
+        assert names(values, threshold=threshold) == (["alarms-at-random"] if random else [])
+    assert all(one.useless for one in findings(LABELS, values, threshold=6.0))
 
 
 def test_one_sample_of_a_class_proves_no_reversal() -> None:
@@ -119,7 +133,7 @@ def test_compare_names_the_model_that_is_reversed(run: Run, tmp_path: Path) -> N
     write(tmp_path / "bad.csv", scores(-2.0, seed=1))
     status, out, _ = run("compare", "good.csv", "bad.csv", *COLUMNS, "--draws", "100", "--json")
     assert status == 0
-    assert named(out) == ["reversed"]
+    assert named(out) == ["reversed", "alarms-on-everything"]  # at the TPR of the comparison
     assert json.loads(out)["findings"][0]["sentence"].startswith("bad.csv: ")
 
 

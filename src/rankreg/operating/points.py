@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankreg.metrics import auc, empirical_thresholds
-from rankreg.notation import Record
+from rankreg.notation import Record, share
 from rankreg.operating.guarantees import bounds, check_prevalence, shortfall_risk, upper_bound
 from rankreg.operating.intervals import Interval, auc_interval
 from rankreg.operating.units import Judged, Per, Sample, rows_of, shares_units, units_of
 
 FprMethod = Literal["clopper-pearson", "dkw", "units", "units at any threshold"]
-FindingName = Literal["reversed", "below-chance", "two-values", "alarms-on-everything"]
+FindingName = Literal["reversed", "below-chance", "two-values", "alarms-on-everything", "alarms-at-random"]
+NEARLY_ALL = 0.95  # a threshold that this share of the negatives reaches alarms on everything
 
 
 @dataclass(frozen=True)
@@ -282,14 +283,16 @@ class Finding(Record):
     """Something to know before any number.
 
     Attributes:
-        name: "reversed", "below-chance", "two-values" or "alarms-on-everything".
+        name: "reversed", "below-chance", "two-values", "alarms-on-everything" or "alarms-at-random".
         sentence: what was found and what to do.
         refuses: whether no threshold of these scores should be certified.
+        useless: whether the threshold tells positives from negatives no better than chance.
     """
 
     name: FindingName
     sentence: str
     refuses: bool = False
+    useless: bool = False
 
 
 def findings(
@@ -307,7 +310,8 @@ def findings(
 
     - "reversed": positives score lower than negatives; the whole interval of the AUC lies below one half.
     - "below-chance": the AUC is below one half, but its interval is not.
-    - "alarms-on-everything": every negative reaches the threshold.
+    - "alarms-on-everything": all or nearly all negatives (95 % or more) reach the threshold.
+    - "alarms-at-random": as large a share of the negatives reaches the threshold as of the positives.
     - "two-values": the scores are hard predictions, between which no threshold can be chosen.
 
     Args:
@@ -323,15 +327,8 @@ def findings(
     sample = Sample.of(y_true, y_score)
     found = _about_the_order(sample, confidence, units)
     low, high = sample.scores.min(), sample.scores.max()
-    if threshold is not None and sample.negatives.min() >= threshold:
-        whom = "sample" if low >= threshold else "negative"
-        found.append(
-            Finding(
-                "alarms-on-everything",
-                f"Alarms on every {whom}: all {len(sample.negatives):,} negatives reach {threshold:.6g}."
-                " It keeps its recall by telling nothing apart: use a lower TPR or a better model",
-            )
-        )
+    if threshold is not None:
+        found += _about_the_threshold(sample, threshold, said=bool(found))
     if np.all((sample.scores == low) | (sample.scores == high)):
         found.append(
             Finding(
@@ -342,6 +339,30 @@ def findings(
             )
         )
     return tuple(found)
+
+
+def _about_the_threshold(sample: Sample, threshold: float, *, said: bool) -> list[Finding]:
+    """said: whether it was said already that the scores are no better than chance."""
+    caught, false = sample.alarms(threshold)
+    recall, fpr = caught / len(sample.positives), false / len(sample.negatives)
+    advice = " It keeps its recall by telling nothing apart: use a lower TPR or a better model"
+    if fpr == 1:
+        whom = "sample" if recall == 1 else "negative"
+        what = f"Alarms on every {whom}: all {false:,} negatives reach {threshold:.6g}."
+    elif fpr >= NEARLY_ALL:
+        what = (
+            f"Alarms on nearly everything: {false:,} of {len(sample.negatives):,} negatives ({share(fpr)}) reach"
+            f" {threshold:.6g}."
+        )
+    elif fpr >= recall and not said:
+        what = (
+            f"No better than alarms at random: {share(fpr)} of the negatives reach {threshold:.6g}, and"
+            f" {share(recall)} of the positives. Use another threshold or a better model"
+        )
+        return [Finding("alarms-at-random", what, useless=True)]
+    else:
+        return []
+    return [Finding("alarms-on-everything", what + advice, useless=True)]
 
 
 def _about_the_order(sample: Sample, confidence: float, units: ArrayLike | None) -> list[Finding]:
