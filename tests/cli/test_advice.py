@@ -65,6 +65,11 @@ def test_the_steps_after_a_fit_can_be_typed(run: Run, tmp_path: Path, tpr: float
     (monitor,) = [words for words in commands(said) if words[0] == "monitor"]
     monitored = json.loads(run(*(str(files.get(word, word)) for word in monitor), "--json")[1])
     assert monitored["threshold"] == found["value"]
+    for place in (out, out / "bundle"):
+        again = run(
+            "recertify", str(out / scores), "--label", "label", "--score", "score", "--point", str(place), "--json"
+        )
+        assert json.loads(again[1])["deployed_threshold"] == found["value"]
 
 
 def test_image_fits_print_steps_that_can_be_typed(run: Run, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from rankreg.notation import number
-from rankreg.operating import certify, compare, monitor, positives_until_alarm, recertify
+from rankreg.operating import certify, compare, drift, monitor, positives_until_alarm, recertify
 from tests.conftest import Run
 
 
@@ -169,6 +169,112 @@ def test_a_saved_point_is_monitored_and_recertified(run: Run, table: pd.DataFram
     assert found["recall"]["estimate"] == found["point"]["recall"]
     _, out, _ = run("recertify", "scores.csv", *COLUMNS, "--point", "point.json")
     assert "Verdict" in out
+
+
+def test_one_of_several_targets_is_picked_and_groups_say_what_to_type(run: Run, table: pd.DataFrame) -> None:
+    asked = ("scores.csv", *COLUMNS)
+    Path("targets.json").write_text(run("certify", *asked, "--tpr", "0.9", "--tpr", "0.95", "--json")[1])
+    points = {one["tpr"]: one["threshold"] for one in json.loads(Path("targets.json").read_text())["points"]}
+    for tpr, threshold in points.items():
+        picked = ("--point", "targets.json", "--tpr", str(tpr), "--json")
+        assert json.loads(run("monitor", *asked, *picked)[1])["threshold"] == threshold
+        assert json.loads(run("recertify", *asked, *picked)[1])["deployed_threshold"] == threshold
+    for wrong in ((), ("--tpr", "0.8")):
+        status, out, error = run("monitor", *asked, "--point", "targets.json", *wrong)
+        assert (status, out) == (2, "")
+        assert "--tpr 0.95 or --tpr 0.9" in error
+    Path("groups.json").write_text(run("certify", *asked, "--group", "sex", "--json")[1])
+    found = json.loads(Path("groups.json").read_text())
+    status, _, error = run("monitor", *asked, "--point", "groups.json")
+    assert status == 2
+    for point in (*found["points"].values(), found["everyone"]):
+        assert f"--threshold {point['threshold']!r} --tpr 0.95" in error
+
+
+@pytest.fixture
+def dated(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a date for each row, later rows with lower scores, in dated.csv."""
+    days = pd.Timestamp("2025-01-01") + pd.to_timedelta(table["when"] // 20, unit="D")
+    frame = table.assign(day=days.dt.strftime("%Y-%m-%d")).sort_values("when")
+    frame["model output"] -= np.where(frame["when"] > 1800, 2.0, 0.0)  # positives come last, from row 1,600 on
+    frame.to_csv("dated.csv", index=False)
+    return frame
+
+
+def test_monitor_speaks_in_dates(run: Run, dated: pd.DataFrame) -> None:
+    arguments = ("monitor", "dated.csv", *COLUMNS, "--time", "day")
+    confirmed = dated[dated["truth"] == 1]
+    watch = monitor(
+        confirmed["model output"], threshold=0.0, times=confirmed["day"].to_numpy(dtype="datetime64[D]")
+    )
+    _, out, _ = run(*arguments, "--threshold", "0.0")
+    assert f"known since {watch.alarm_time} (confirmed positive {watch.alarm_at})" in out
+    assert f"from {watch.first_time} to {watch.last_time}" in out
+    _, out, _ = run(*arguments, "--threshold", "-4", "--drop-to", "0.8")
+    quiet = " ".join(out.split())
+    assert "no sign that the recall fell below 95 %" in quiet
+    assert re.search(
+        r"after about [\d,]+ more confirmed positives a drop to 80 % would be noticed, around 2025-", quiet
+    )
+    dated.assign(day=dated["day"].where(dated["when"] != 7, "31/12/2025")).to_csv("dated.csv", index=False)
+    status, out, error = run(*arguments, "--threshold", "0.0")
+    assert (status, out) == (2, "")
+    assert "'31/12/2025' in row 8 (line 9)" in error
+
+
+def test_a_file_without_labels_is_watched_for_drift(run: Run, dated: pd.DataFrame) -> None:
+    reference = pd.DataFrame({"model output": dated["model output"].sample(frac=1, random_state=0)})
+    reference.to_csv("reference.csv", index=False)
+    arguments = ("monitor", "dated.csv", "--score", "model output", "--time", "day", "--reference", "reference.csv")
+    status, out, _ = run(*arguments, "--json")
+    found = json.loads(out)
+    expected = drift(
+        reference["model output"], dated["model output"], times=dated["day"].to_numpy(dtype="datetime64[D]")
+    )
+    assert status == 0
+    assert found == {"labels": None, "findings": [], "drift": expected.to_dict() | {"alarm_shares": None}}
+    _, out, _ = run(*arguments)
+    assert f"known since {expected.alarm_time}" in out
+    assert "confirmed positive" not in out
+    _, out, _ = run(*arguments, "--label", "truth", "--threshold", "0.5", "--json")
+    both = json.loads(out)
+    assert (both["positives"], both["threshold"]) == (400, 0.5)
+    shares = [float(np.mean(one["model output"] >= 0.5)) for one in (reference, dated)]
+    assert both["drift"] == expected.to_dict() | {"alarm_shares": shares}
+
+
+def test_drift_counts_each_unit_once(run: Run, patients: pd.DataFrame) -> None:
+    for name, part in (("old", "0"), ("new", "1")):
+        patients[patients["patient"].str[0] == "0"].sample(frac=1, random_state=int(part)).to_csv(f"{name}.csv")
+    arguments = ("monitor", "new.csv", "--score", "model output", "--reference", "old.csv", "--unit", "patient")
+    found = json.loads(run(*arguments, "--json")[1])["drift"]
+    assert (found["reference"], found["scores"]) == (400, 400)
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_the_evidence_is_drawn_the_same_each_time(run: Run, dated: pd.DataFrame, ending: str) -> None:
+    pictures = []
+    for name in ("one", "two"):
+        plot = Path(f"{name}.{ending}")
+        options = ("--threshold", "0", "--time", "day", "--reference", "scores.csv", "--plot", str(plot))
+        status, _, error = run("monitor", "dated.csv", *COLUMNS, *options)
+        assert (status, error) == (0, "")
+        pictures.append(plot.read_bytes())
+    assert pictures[0] == pictures[1]
+    assert (b"\x89PNG" if ending == "png" else b"<svg") in pictures[0]
+
+
+def test_a_plot_that_cannot_be_drawn_is_refused_before_anything_is_read(run: Run) -> None:
+    for plot, message in (("evidence.docx", ".png or .svg"), ("nowhere/evidence.png", "is not a folder")):
+        status, out, error = run("monitor", "absent.csv", "--score", "s", "--threshold", "0", "--plot", plot)
+        assert (status, out) == (2, "")
+        assert message in error
+
+
+def test_monitor_says_first_that_the_threshold_alarms_on_everything(run: Run, table: pd.DataFrame) -> None:
+    _, out, _ = run("monitor", "scores.csv", *COLUMNS, "--threshold", "-9")
+    assert out.startswith("Beware")
+    assert "Alarms on every sample" in out
 
 
 def write(text: str) -> str:

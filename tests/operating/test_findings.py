@@ -40,10 +40,20 @@ def test_reversed_scores_are_those_whose_whole_interval_lies_below_one_half() ->
     for shift in np.linspace(-0.4, 0.2, 13):
         values = scores(shift)
         found, area = names(values), auc_interval(LABELS, values)
-        expected = ["reversed"] if area.high < 0.5 else ["below-chance"] if area.estimate < 0.5 else []
-        assert found == expected
+        by_chance = "below-chance" if area.estimate < 0.5 else "chance"
+        assert found == (["reversed"] if area.high < 0.5 else [by_chance] if area.low <= 0.5 else [])
         seen |= {*found}
-    assert seen == {"reversed", "below-chance"}
+    assert seen == {"reversed", "below-chance", "chance"}
+
+
+def test_the_interval_is_left_out_only_where_it_cannot_reach_one_half() -> None:
+    generator = np.random.default_rng(2)
+    for _ in range(200):
+        sizes = generator.integers(2, 60, 2)
+        labels = np.repeat([1, 0], sizes)
+        values = np.round(generator.standard_normal(len(labels)) + generator.uniform(0, 3) * labels, 1)
+        shown = auc_interval(labels, values).low > 0.5
+        assert ([one.name for one in findings(labels, values) if "two" not in one.name] == []) == shown
 
 
 def test_chance_alone_is_seldom_called_reversed() -> None:

@@ -142,7 +142,8 @@ def monitor(
         path: NDArray[np.float64] = np.exp(evidence)
     alarms = np.flatnonzero(evidence >= -np.log(level))
     alarm_at = int(alarms[0]) + 1 if len(alarms) else None
-    known = None if times is None else _known_at(check_times(times, len(values)), codes)
+    when = None if times is None else check_times(times, len(values))
+    known = None if when is None else _known_at(when, codes)
     return Watch(
         threshold=float(threshold),
         tpr=tpr,
@@ -158,7 +159,7 @@ def monitor(
         path=path,
         units=None if units is None else len(rows),
         per=per,
-        **({} if known is None else times_record(known, alarm_at)),
+        **({} if when is None or known is None else times_record(when, known, alarm_at)),
         times=known,
         bets=bets,
         sizes=rows / rows.max(),
@@ -186,9 +187,9 @@ def time_texts(times: NDArray[Any]) -> list[str]:
     return [str(time).replace("T", " ") for time in (seconds.astype("datetime64[D]") if whole_days else seconds)]
 
 
-def times_record(times: NDArray[Any], alarm_at: int | None) -> dict[str, str | None]:
-    """The first and the last time and that of the alarm, as text."""
-    first, last, alarm = time_texts(times[[0, -1, (alarm_at or 1) - 1]])
+def times_record(times: NDArray[Any], steps: NDArray[Any], alarm_at: int | None) -> dict[str, str | None]:
+    """The first and the last time and that of the alarm, as text. steps: the times of the evidence."""
+    first, last, alarm = time_texts(np.array([times[0], times[-1], steps[(alarm_at or 1) - 1]]))
     return {"first_time": first, "last_time": last, "alarm_time": alarm if alarm_at else None}
 
 

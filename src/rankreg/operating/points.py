@@ -13,7 +13,9 @@ from rankreg.operating.intervals import Interval, auc_interval
 from rankreg.operating.units import Judged, Per, Sample, rows_of, shares_units, units_of
 
 FprMethod = Literal["clopper-pearson", "dkw", "units", "units at any threshold"]
-FindingName = Literal["reversed", "below-chance", "two-values", "alarms-on-everything", "alarms-at-random"]
+FindingName = Literal[
+    "reversed", "below-chance", "chance", "two-values", "alarms-on-everything", "alarms-at-random"
+]
 NEARLY_ALL = 0.95  # a threshold that this share of the negatives reaches alarms on everything
 
 
@@ -283,10 +285,10 @@ class Finding(Record):
     """Something to know before any number.
 
     Attributes:
-        name: "reversed", "below-chance", "two-values", "alarms-on-everything" or "alarms-at-random".
+        name: "reversed", "below-chance", "chance", "two-values", "alarms-on-everything" or "alarms-at-random".
         sentence: what was found and what to do.
         refuses: whether no threshold of these scores should be certified.
-        useless: whether the threshold tells positives from negatives no better than chance.
+        useless: whether no threshold, or not this one, is shown to be better than chance.
     """
 
     name: FindingName
@@ -310,6 +312,7 @@ def findings(
 
     - "reversed": positives score lower than negatives; the whole interval of the AUC lies below one half.
     - "below-chance": the AUC is below one half, but its interval is not.
+    - "chance": the AUC is one half or more, but its interval includes one half.
     - "alarms-on-everything": all or nearly all negatives (95 % or more) reach the threshold.
     - "alarms-at-random": as large a share of the negatives reaches the threshold as of the positives.
     - "two-values": the scores are hard predictions, between which no threshold can be chosen.
@@ -366,15 +369,26 @@ def _about_the_threshold(sample: Sample, threshold: float, *, said: bool) -> lis
 
 
 def _about_the_order(sample: Sample, confidence: float, units: ArrayLike | None) -> list[Finding]:
-    area = auc(sample.positive, sample.scores)
-    if area >= 0.5:
+    area, fewer = auc(sample.positive, sample.scores), min(len(sample.positives), len(sample.negatives))
+    if units is None and area - 0.5 > 3 / np.sqrt(fewer):  # six times the largest error that an AUC can have
         return []
-    enough = min(len(sample.positives), len(sample.negatives)) > 1
     found = (
         auc_interval(sample.positive, sample.scores, confidence=confidence, units=units)
-        if enough
+        if fewer > 1
         else Interval(area, 0.0, 1.0, confidence)
     )
+    if found.low > 0.5:
+        return []
+    if area >= 0.5:
+        said = f"AUC {100 * area:.1f} %, at least {100 * found.low:.1f} %"
+        return [
+            Finding(
+                "chance",
+                f"The scores are not shown to be better than chance here ({said}): collect more samples, or use"
+                " a better model",
+                useless=True,
+            )
+        ]
     said = f"AUC {100 * area:.1f} %, at most {100 * found.high:.1f} %"
     if found.high < 0.5:
         return [
@@ -384,6 +398,7 @@ def _about_the_order(sample: Sample, confidence: float, units: ArrayLike | None)
                 " critical: negate the scores, pass the probability of the critical class, or name the other label"
                 " as the positive one",
                 refuses=True,
+                useless=True,
             )
         ]
     return [
@@ -391,5 +406,6 @@ def _about_the_order(sample: Sample, confidence: float, units: ArrayLike | None)
             "below-chance",
             f"The scores are no better than chance here ({said}): check that higher means more critical, and which"
             " label is the positive one",
+            useless=True,
         )
     ]

@@ -117,7 +117,7 @@ def drift(
         alarm_at=alarm_at,
         above_median=float(np.mean(new > median) + np.mean(new == median) / 2),
         path=path,
-        **({} if when is None else times_record(when, alarm_at)),
+        **({} if when is None else times_record(when, when, alarm_at)),
         times=when,
     )
 
