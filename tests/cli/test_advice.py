@@ -157,7 +157,7 @@ def test_the_operating_point_commands_of_guide_and_readme_can_be_typed(run: Run,
     labels = np.repeat([1, 0], [300, 1500])
     for name in ("scores", "old", "new", "newer"):
         frame = pd.DataFrame({"y": labels, "s": generator.standard_normal(1800) + 2 * labels})
-        frame["patient"] = np.arange(1800) // 2
+        frame["patient"], frame["day"] = np.arange(1800) // 2, "2025-01-31"
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     frame[frame.y == 1].to_csv(tmp_path / "confirmed.csv", index=False)
     chapter = README.split("## The operating point")[1].split("##")[0]

@@ -175,8 +175,8 @@ def monitor(
     reference: Annotated[
         Path | None,
         typer.Option(
-            help="File of scores from when all was well, without labels. Warns of drift: the scores come otherwise."
-            " Both files must hold all samples, not confirmed positives only.",
+            help="File of earlier scores of the same model, from when all was well; no labels needed. Warns of drift:"
+            " the scores changed. Both files must hold all samples, not confirmed positives only.",
             show_default=False,
         ),
     ] = None,
