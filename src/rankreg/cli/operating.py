@@ -175,8 +175,8 @@ def monitor(
     reference: Annotated[
         Path | None,
         typer.Option(
-            help="File of earlier scores of the same model, from when all was well; no labels needed. Warns of drift:"
-            " the scores changed. Both files must hold all samples, not confirmed positives only.",
+            help="File of earlier scores of the same model, from when all was well, without labels. Warns of"
+            " drift: the scores changed. Both files must hold all samples, not confirmed positives only.",
             show_default=False,
         ),
     ] = None,
@@ -192,8 +192,7 @@ def monitor(
 
     No labels yet:        rankreg monitor all.csv --score s --time day --reference earlier.csv
 
-    Drift is an early warning: the scores changed. Only confirmed positives tell about the recall. With --reference
-    and --label, both are watched.
+    Drift is an early warning: the scores changed. Only confirmed positives tell about the recall. --label watches both.
     """
     from rankreg import operating
     from rankreg.labels import LabelRule
