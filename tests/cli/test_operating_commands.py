@@ -251,6 +251,7 @@ def test_drift_counts_each_unit_once(run: Run, patients: pd.DataFrame) -> None:
     assert (found["reference"], found["scores"]) == (400, 400)
 
 
+@pytest.mark.slow
 def test_the_evidence_is_drawn_the_same_each_time(run: Run, dated: pd.DataFrame) -> None:
     options = (*COLUMNS, "--threshold", "0", "--time", "day", "--reference", "scores.csv", "--plot")
     pictures = {}

@@ -192,7 +192,7 @@ def monitor(
 
     No labels yet:        rankreg monitor all.csv --score s --time day --reference earlier.csv
 
-    Drift is an early warning: the scores changed. Only confirmed positives tell about the recall. --label watches both.
+    Drift is an early warning: the scores changed. Only confirmed positives show the recall. --label watches both.
     """
     from rankreg import operating
     from rankreg.labels import LabelRule

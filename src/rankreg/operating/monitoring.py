@@ -216,7 +216,7 @@ def positives_until_alarm(watch: Watch, *, recall: float | None = None, draws: i
 
     Returns:
         The mean number of positives, or of units where the watch has units. 0 if the alarm was
-        raised; infinite if it takes more than 10,000 in 1 % of the continuations or more.
+        raised; infinite if it takes more than 10,000 in over 1 % of the continuations.
 
     Raises:
         ValueError: the recall is not below the one promised, or the settings make no sense.
@@ -233,14 +233,14 @@ def positives_until_alarm(watch: Watch, *, recall: float | None = None, draws: i
     if watch.alarm_at is not None:
         return 0.0
     miss_rate, actual = (miss_rate_of(share, watch.verified_below) for share in (watch.tpr, fallen))
-    stakes = _stakes(miss_rate)[:, None]
+    stakes, alike = _stakes(miss_rate)[:, None], np.ptp(watch.sizes) == 0
     generator = np.random.default_rng(seed)
     bets = np.repeat(np.exp(watch.bets)[:, None], draws, axis=1)
     total, alive = 0, draws
     for step in range(1, LONGEST + 1):
         time = len(watch.path) + step
         missed = generator.random(alive) < actual
-        weights = generator.choice(watch.sizes, alive) if len(watch.sizes) > 1 else watch.sizes
+        weights = 1.0 if alike else generator.choice(watch.sizes, alive)
         bets = (bets + 1 / (time * (time + 1))) * (1 + stakes * weights * (missed - miss_rate))
         quiet = bets.mean(axis=0) + 1 / (time + 1) < 1 / watch.level
         total += alive  # every continuation without an alarm so far has gone one positive further

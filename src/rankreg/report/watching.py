@@ -167,9 +167,9 @@ def _panel(chart: "Axes", found: Watch | Drift, name: str) -> None:
     chart.set_yscale("log")
     chart.set_ylim(min(0.1, float(shown.min()) / 1.5), top * 2.5)
     chart.set_ylabel(f"evidence of {'a fall' if isinstance(found, Watch) else 'drift'} (e-value)")
-    if found.times is None:
-        chart.set_xlabel(name)
-    elif found.times.dtype.kind == "M":
+    if found.times is None or found.times.dtype.kind != "M":
+        chart.set_xlabel(name if found.times is None else "time")
+    else:
         locator = AutoDateLocator()  # type: ignore[no-untyped-call]
         chart.xaxis.set_major_locator(locator)
         chart.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
