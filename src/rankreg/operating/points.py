@@ -324,7 +324,8 @@ def findings(
         confidence: that of the AUC's interval.
         units: one value per sample, as for `auc_interval`.
 
-    >>> [found.name for found in findings([0, 0, 1, 1], [0, 0, 1, 0], threshold=0)]
+    >>> labels, hard = [0] * 40 + [1] * 40, [0] * 40 + [1] * 30 + [0] * 10
+    >>> [found.name for found in findings(labels, hard, threshold=0)]
     ['alarms-on-everything', 'two-values']
     """
     sample = Sample.of(y_true, y_score)
