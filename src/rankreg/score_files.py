@@ -176,13 +176,14 @@ def saved_point(path: Path, tpr: float | None = None) -> DeployedPoint:
     try:
         several = content.get("points")
         if several is None:
-            return _point(content)
+            recall = content.get("tpr") if tpr is None else tpr  # other promises than a recall may come without one
+            return _point(content | {"tpr": recall})
         named = several.items() if isinstance(several, dict) else enumerate(several)
         points = {f"group {name!r}": _point(one) for name, one in named if one is not None}
         if isinstance(several, dict):
             points["one threshold for all"] = _point(content["everyone"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} lacks a threshold, a TPR or a confidence{advice}") from error
+        raise ValueError(f"{path} lacks a threshold, a TPR (add --tpr) or a confidence{advice}") from error
     if isinstance(several, dict):
         typed = "; ".join(
             f"{name}: --threshold {one.threshold!r} --tpr {one.tpr:g}" for name, one in points.items()
@@ -200,7 +201,10 @@ def saved_point(path: Path, tpr: float | None = None) -> DeployedPoint:
 
 def _point(content: dict[str, Any]) -> DeployedPoint:
     per = PROMISES[content.get("per", "row")]  # points once had no such field
-    return DeployedPoint(float(content["threshold"]), float(content["tpr"]), float(content["confidence"]), per)
+    threshold = (
+        content["review_from"] if "review_from" in content else content["threshold"]
+    )  # reviewed is not missed
+    return DeployedPoint(float(threshold), float(content["tpr"]), float(content["confidence"]), per)
 
 
 def check_units(per: str, unit: str | None) -> None:

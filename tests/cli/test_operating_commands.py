@@ -183,6 +183,15 @@ def test_one_of_several_targets_is_picked_and_groups_say_what_to_type(run: Run, 
         status, out, error = run("monitor", *asked, "--point", "targets.json", *wrong)
         assert (status, out) == (2, "")
         assert "--tpr 0.95 or --tpr 0.9" in error
+    other = {"threshold": 0.25, "tpr": None, "confidence": 0.95}  # e.g. a promise of the FPR alone
+    review = {"review_from": 0.25, "alarm_from": 2.0, "tpr": 0.9, "confidence": 0.95}  # reviewed is not missed
+    for content, options in ((other, ("--tpr", "0.9")), (review, ())):
+        Path("point.json").write_text(json.dumps(content))
+        found = json.loads(run("monitor", *asked, "--point", "point.json", *options, "--json")[1])
+        assert (found["threshold"], found["tpr"]) == (0.25, 0.9)
+    Path("point.json").write_text(json.dumps(other))
+    status, _, error = run("monitor", *asked, "--point", "point.json")
+    assert (status, "--tpr" in error) == (2, True)
     Path("groups.json").write_text(run("certify", *asked, "--group", "sex", "--json")[1])
     found = json.loads(Path("groups.json").read_text())
     status, _, error = run("monitor", *asked, "--point", "groups.json")

@@ -348,14 +348,15 @@ def findings(
 def _about_the_threshold(sample: Sample, threshold: float, *, said: bool) -> list[Finding]:
     """said: whether it was said already that the scores are no better than chance."""
     caught, false = sample.alarms(threshold)
-    recall, fpr = caught / len(sample.positives), false / len(sample.negatives)
+    negatives = rows_of(sample.negative_trials)
+    recall, fpr = caught / len(sample.positives), false / negatives
     advice = " It keeps its recall by telling nothing apart: use a lower TPR or a better model"
     if fpr == 1:
         whom = "sample" if recall == 1 else "negative"
         what = f"Alarms on every {whom}: all {false:,} negatives reach {threshold:.6g}."
     elif fpr >= NEARLY_ALL:
         what = (
-            f"Alarms on nearly everything: {false:,} of {len(sample.negatives):,} negatives ({share(fpr)}) reach"
+            f"Alarms on nearly everything: {false:,} of {negatives:,} negatives ({share(fpr)}) reach"
             f" {threshold:.6g}."
         )
     elif fpr >= recall and not said:
@@ -370,7 +371,7 @@ def _about_the_threshold(sample: Sample, threshold: float, *, said: bool) -> lis
 
 
 def _about_the_order(sample: Sample, confidence: float, units: ArrayLike | None) -> list[Finding]:
-    area, fewer = auc(sample.positive, sample.scores), min(len(sample.positives), len(sample.negatives))
+    area, fewer = auc(sample.positive, sample.scores), min(len(sample.positives), rows_of(sample.negative_trials))
     if units is None and area - 0.5 > 3 / np.sqrt(fewer):  # six times the largest error that an AUC can have
         return []
     found = (

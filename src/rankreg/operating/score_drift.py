@@ -1,4 +1,4 @@
-"""Drift: have the scores changed? An early warning without labels, not about the recall (docs/decisions/0028)."""
+"""Drift: have the scores changed? An early warning without labels, not about the recall (docs/decisions/0029)."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,7 +70,7 @@ def drift(
 
     A conformal test martingale: the place of each new score among all scores before it is uniform
     and independent of the others unless the distribution has changed. The bets against this are
-    valid at every moment, however often one looks (docs/decisions/0028).
+    valid at every moment, however often one looks (docs/decisions/0029).
 
     Drift is a reason to look, not a fall of the recall: rare positives may change unseen among many
     negatives, and negatives may change while the recall holds.
