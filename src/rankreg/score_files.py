@@ -80,7 +80,8 @@ class ScoreColumns:
 class ScoreTable:
     """The columns of a score file as arrays with one entry per row.
 
-    groups: for each row an index into `group_names`; units: for each row the number of its unit.
+    groups: for each row an index into `group_names`; units: for each row the number of its unit; times:
+    numbers or dates (datetime64), by which the rows are sorted.
     """
 
     scores: NDArray[np.floating]
@@ -90,6 +91,7 @@ class ScoreTable:
     group_names: tuple[str, ...] = ()
     reading: Reading | None = None
     units: NDArray[np.integer] | None = None
+    times: NDArray[Any] | None = None
 
     def labelled(self) -> NDArray[np.int64]:
         """The labels. Raises a ValueError if none were read."""
@@ -114,7 +116,8 @@ def read_scores(path: Path, columns: ScoreColumns) -> ScoreTable:
     for name in (columns.id, columns.group, columns.unit, columns.time):
         if name is not None:
             _refuse_missing(table[name], path, name_row)
-    order = slice(None) if columns.time is None else _order(table[columns.time], path)
+    times = None if columns.time is None else _times(table[columns.time], path, name_row)
+    order = slice(None) if times is None else np.argsort(times, kind="stable")
     group_names: tuple[str, ...] = ()
     ids = groups = units = None
     if columns.id is not None:
@@ -125,7 +128,8 @@ def read_scores(path: Path, columns: ScoreColumns) -> ScoreTable:
     if columns.unit is not None:
         units = table[columns.unit].astype(str).astype("category").cat.codes.to_numpy()[order]
     ordered = None if labels is None else labels[order]
-    return ScoreTable(scores[order], ordered, ids, groups, group_names, reading, units)
+    sorted_times = None if times is None else times[order]
+    return ScoreTable(scores[order], ordered, ids, groups, group_names, reading, units, sorted_times)
 
 
 class DeployedPoint(NamedTuple):
@@ -149,16 +153,16 @@ def deployed_point(
     """The threshold, or the point that `certify --json` wrote; what is given beside it overrides it."""
     if (threshold is None) == (point is None):
         raise ValueError("say which threshold is deployed: give either --threshold or --point")
-    saved = DeployedPoint(threshold or 0.0, 0.95, 0.95, "row") if point is None else saved_point(point)
+    saved = DeployedPoint(threshold or 0.0, 0.95, 0.95, "row") if point is None else saved_point(point, tpr)
     check_units(per or saved.per, unit)
     given: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
     return saved._replace(**{name: value for name, value in given.items() if value is not None})
 
 
-def saved_point(path: Path) -> DeployedPoint:
+def saved_point(path: Path, tpr: float | None = None) -> DeployedPoint:
     """The operating point in a file that `certify --json` wrote, in the summary of a fit, or in a bundle.
 
-    path: the file, or the folder of a fit or of a bundle.
+    path: the file, or the folder of a fit or of a bundle. tpr: picks one of several targets.
     """
     advice = (
         ": it is not an operating point; write one with `rankreg certify … --json`, or give the folder of a fit"
@@ -169,13 +173,38 @@ def saved_point(path: Path) -> DeployedPoint:
     content = read_json(path, advice)
     if isinstance(content, dict) and isinstance(content.get("threshold"), dict):  # of a fit
         content = content["threshold"] | {"threshold": content["threshold"].get("value")}
-    if isinstance(content, dict) and "points" in content:
-        raise ValueError(f"{path} holds several operating points: pass --threshold and --tpr of the one in use")
     try:
-        per = PROMISES[content.get("per", "row")]  # points once had no such field
-        return DeployedPoint(float(content["threshold"]), float(content["tpr"]), float(content["confidence"]), per)
+        several = content.get("points")
+        if several is None:
+            recall = content.get("tpr") if tpr is None else tpr  # other promises than a recall may come without one
+            return _point(content | {"tpr": recall})
+        named = several.items() if isinstance(several, dict) else enumerate(several)
+        points = {f"group {name!r}": _point(one) for name, one in named if one is not None}
+        if isinstance(several, dict):
+            points["one threshold for all"] = _point(content["everyone"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} lacks a threshold, a TPR or a confidence{advice}") from error
+        raise ValueError(f"{path} lacks a threshold, a TPR (add --tpr) or a confidence{advice}") from error
+    if isinstance(several, dict):
+        typed = "; ".join(
+            f"{name}: --threshold {one.threshold!r} --tpr {one.tpr:g}" for name, one in points.items()
+        )
+        raise ValueError(
+            f"{path} holds a threshold for each group: give the one in use instead of --point; where each group has"
+            f" its own, watch each with a file of its rows. {typed}"
+        )
+    picked = [one for one in points.values() if tpr is not None and abs(one.tpr - tpr) < 1e-9]
+    if not picked:
+        known = " or ".join(f"--tpr {one.tpr:g}" for one in points.values())
+        raise ValueError(f"{path} holds several operating points: pick the one in use with {known}")
+    return picked[0]
+
+
+def _point(content: dict[str, Any]) -> DeployedPoint:
+    per = PROMISES[content.get("per", "row")]  # points once had no such field
+    threshold = (
+        content["review_from"] if "review_from" in content else content["threshold"]
+    )  # reviewed is not missed
+    return DeployedPoint(float(threshold), float(content["tpr"]), float(content["confidence"]), per)
 
 
 def check_units(per: str, unit: str | None) -> None:
@@ -237,17 +266,18 @@ def _refuse_missing(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> 
         raise ValueError(f"{path}: column {str(column.name)!r} is empty in {len(empty):,} rows, first in {first}")
 
 
-def _order(column: "pd.Series[Any]", path: Path) -> NDArray[np.integer]:
-    """Rows by time: numbers, or dates as ISO 8601 writes them. 1/2/2025 is refused, since it may mean two dates."""
-    if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_datetime64_any_dtype(column)):
-        try:
-            column = pd.to_datetime(column, format="ISO8601", utc=True)
-        except (ValueError, TypeError) as error:
-            raise ValueError(
-                f"{path}: column {str(column.name)!r} holds {column.iloc[0]!r}:"
-                " times are numbers or dates like 2025-01-31"
-            ) from error
-    return np.argsort(column.to_numpy(), kind="stable")
+def _times(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[Any]:
+    """Numbers, or dates as ISO 8601 writes them, in UTC. 1/2/2025 is refused, since it may mean two dates."""
+    if pd.api.types.is_numeric_dtype(column) and column.dtype != bool:
+        return column.to_numpy()
+    dates = pd.to_datetime(column, format="ISO8601", utc=True, errors="coerce")
+    bad = np.flatnonzero(dates.isna().to_numpy())
+    if len(bad):
+        raise ValueError(
+            f"{path}: column {str(column.name)!r} holds {column.iloc[bad[0]]!r} in {name_row(int(bad[0]))}:"
+            " times are numbers or dates like 2025-01-31 or 2025-01-31T17:05"
+        )
+    return dates.dt.tz_localize(None).to_numpy()
 
 
 def _finite_scores(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[np.floating]:

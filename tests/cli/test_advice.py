@@ -65,6 +65,11 @@ def test_the_steps_after_a_fit_can_be_typed(run: Run, tmp_path: Path, tpr: float
     (monitor,) = [words for words in commands(said) if words[0] == "monitor"]
     monitored = json.loads(run(*(str(files.get(word, word)) for word in monitor), "--json")[1])
     assert monitored["threshold"] == found["value"]
+    for place in (out, out / "bundle"):
+        again = run(
+            "recertify", str(out / scores), "--label", "label", "--score", "score", "--point", str(place), "--json"
+        )
+        assert json.loads(again[1])["deployed_threshold"] == found["value"]
 
 
 def test_image_fits_print_steps_that_can_be_typed(run: Run, tmp_path: Path) -> None:
@@ -152,7 +157,7 @@ def test_the_operating_point_commands_of_guide_and_readme_can_be_typed(run: Run,
     labels = np.repeat([1, 0], [300, 1500])
     for name in ("scores", "old", "new", "newer"):
         frame = pd.DataFrame({"y": labels, "s": generator.standard_normal(1800) + 2 * labels})
-        frame["patient"] = np.arange(1800) // 2
+        frame["patient"], frame["day"] = np.arange(1800) // 2, "2025-01-31"
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     frame[frame.y == 1].to_csv(tmp_path / "confirmed.csv", index=False)
     chapter = README.split("## The operating point")[1].split("##")[0]

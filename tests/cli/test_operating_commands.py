@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from rankreg.notation import number
-from rankreg.operating import certify, compare, monitor, recertify
+from rankreg.operating import certify, compare, drift, monitor, positives_until_alarm, recertify
 from tests.conftest import Run
 
 
@@ -117,7 +117,8 @@ def test_compare_matches_by_id(run: Run, table: pd.DataFrame) -> None:
     assert result_of(out) == compare(table["truth"], table["model output"], matched, tpr=0.9).to_dict()
     _, out, _ = run(*arguments, "--id", "sample no")
     assert "By FPR at 90 % TPR, scores.csv is better than other.csv" in out
-    assert "By AUC, scores.csv is better than other.csv" in out
+    assert "By AUC, scores.csv is better than other.csv (scores.csv − other.csv: +" in out
+    assert out.count("scores.csv − other.csv: ") == 4  # which minus which, in both verdicts and both rows
     assert "Beware" not in out
     status, _, error = run(*arguments)
     assert (status, "--id" in error) == (2, True)
@@ -149,9 +150,10 @@ def test_other_separators_read_alike(run: Run, table: pd.DataFrame, separator: s
 
 def test_monitor_follows_time_and_warns(run: Run, table: pd.DataFrame) -> None:
     arguments = ("monitor", "scores.csv", *COLUMNS, "--threshold", "1.0", "--time", "when")
-    in_order = table[table["truth"] == 1].sort_values("when")["model output"]
-    watch = monitor(in_order, threshold=1.0)
-    assert result_of(run(*arguments, "--json")[1]) == watch.to_dict()
+    in_order = table[table["truth"] == 1].sort_values("when")
+    watch = monitor(in_order["model output"], threshold=1.0, times=in_order["when"])
+    found = {"drop_to": 0.85, "positives_until_alarm": 0.0}
+    assert result_of(run(*arguments, "--json")[1]) == watch.to_dict() | found
     _, out, _ = run(*arguments)
     assert re.search(rf"ALARM.+95 %.+positive {watch.alarm_at}\b", out)
     assert "rarely confirmed" in " ".join(out.split())
@@ -167,6 +169,121 @@ def test_a_saved_point_is_monitored_and_recertified(run: Run, table: pd.DataFram
     assert found["recall"]["estimate"] == found["point"]["recall"]
     _, out, _ = run("recertify", "scores.csv", *COLUMNS, "--point", "point.json")
     assert "Verdict" in out
+
+
+def test_one_of_several_targets_is_picked_and_groups_say_what_to_type(run: Run, table: pd.DataFrame) -> None:
+    asked = ("scores.csv", *COLUMNS)
+    Path("targets.json").write_text(run("certify", *asked, "--tpr", "0.9", "--tpr", "0.95", "--json")[1])
+    points = {one["tpr"]: one["threshold"] for one in json.loads(Path("targets.json").read_text())["points"]}
+    for tpr, threshold in points.items():
+        picked = ("--point", "targets.json", "--tpr", str(tpr), "--json")
+        assert json.loads(run("monitor", *asked, *picked)[1])["threshold"] == threshold
+        assert json.loads(run("recertify", *asked, *picked)[1])["deployed_threshold"] == threshold
+    for wrong in ((), ("--tpr", "0.8")):
+        status, out, error = run("monitor", *asked, "--point", "targets.json", *wrong)
+        assert (status, out) == (2, "")
+        assert "--tpr 0.95 or --tpr 0.9" in error
+    other = {"threshold": 0.25, "tpr": None, "confidence": 0.95}  # e.g. a promise of the FPR alone
+    review = {"review_from": 0.25, "alarm_from": 2.0, "tpr": 0.9, "confidence": 0.95}  # reviewed is not missed
+    for content, options in ((other, ("--tpr", "0.9")), (review, ())):
+        Path("point.json").write_text(json.dumps(content))
+        found = json.loads(run("monitor", *asked, "--point", "point.json", *options, "--json")[1])
+        assert (found["threshold"], found["tpr"]) == (0.25, 0.9)
+    Path("point.json").write_text(json.dumps(other))
+    status, _, error = run("monitor", *asked, "--point", "point.json")
+    assert (status, "--tpr" in error) == (2, True)
+    Path("groups.json").write_text(run("certify", *asked, "--group", "sex", "--json")[1])
+    found = json.loads(Path("groups.json").read_text())
+    status, _, error = run("monitor", *asked, "--point", "groups.json")
+    assert status == 2
+    for point in (*found["points"].values(), found["everyone"]):
+        assert f"--threshold {point['threshold']!r} --tpr 0.95" in error
+
+
+@pytest.fixture
+def dated(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with a date for each row, later rows with lower scores, in dated.csv."""
+    days = pd.Timestamp("2025-01-01") + pd.to_timedelta(table["when"] // 20, unit="D")
+    frame = table.assign(day=days.dt.strftime("%Y-%m-%d")).sort_values("when")
+    frame["model output"] -= np.where(frame["when"] > 1800, 2.0, 0.0)  # positives come last, from row 1,600 on
+    frame.to_csv("dated.csv", index=False)
+    return frame
+
+
+def test_monitor_speaks_in_dates(run: Run, dated: pd.DataFrame) -> None:
+    arguments = ("monitor", "dated.csv", *COLUMNS, "--time", "day")
+    confirmed = dated[dated["truth"] == 1]
+    watch = monitor(
+        confirmed["model output"], threshold=0.0, times=confirmed["day"].to_numpy(dtype="datetime64[D]")
+    )
+    _, out, _ = run(*arguments, "--threshold", "0.0")
+    assert f"known since {watch.alarm_time} (confirmed positive {watch.alarm_at})" in out
+    assert f"from {watch.first_time} to {watch.last_time}" in out
+    _, out, _ = run(*arguments, "--threshold", "-4", "--drop-to", "0.8")
+    quiet = " ".join(out.split())
+    assert "no sign that the recall fell below 95 %" in quiet
+    assert re.search(
+        r"after about [\d,]+ more confirmed positives a drop to 80 % would be noticed, around 2025-", quiet
+    )
+    dated.assign(day=dated["day"].where(dated["when"] != 7, "31/12/2025")).to_csv("dated.csv", index=False)
+    status, out, error = run(*arguments, "--threshold", "0.0")
+    assert (status, out) == (2, "")
+    assert "'31/12/2025' in row 8 (line 9)" in error
+
+
+def test_a_file_without_labels_is_watched_for_drift(run: Run, dated: pd.DataFrame) -> None:
+    reference = pd.DataFrame({"model output": dated["model output"].sample(frac=1, random_state=0)})
+    reference.to_csv("reference.csv", index=False)
+    arguments = ("monitor", "dated.csv", "--score", "model output", "--time", "day", "--reference", "reference.csv")
+    status, out, _ = run(*arguments, "--json")
+    found = json.loads(out)
+    expected = drift(
+        reference["model output"], dated["model output"], times=dated["day"].to_numpy(dtype="datetime64[D]")
+    )
+    assert status == 0
+    assert found == {"labels": None, "findings": [], "drift": expected.to_dict() | {"alarm_shares": None}}
+    _, out, _ = run(*arguments)
+    assert f"known since {expected.alarm_time}" in out
+    assert "confirmed positive" not in out
+    _, out, _ = run(*arguments, "--label", "truth", "--threshold", "0.5", "--json")
+    both = json.loads(out)
+    assert (both["positives"], both["threshold"]) == (400, 0.5)
+    shares = [float(np.mean(one["model output"] >= 0.5)) for one in (reference, dated)]
+    assert both["drift"] == expected.to_dict() | {"alarm_shares": shares}
+
+
+def test_drift_counts_each_unit_once(run: Run, patients: pd.DataFrame) -> None:
+    for name, part in (("old", "0"), ("new", "1")):
+        patients[patients["patient"].str[0] == "0"].sample(frac=1, random_state=int(part)).to_csv(f"{name}.csv")
+    arguments = ("monitor", "new.csv", "--score", "model output", "--reference", "old.csv", "--unit", "patient")
+    found = json.loads(run(*arguments, "--json")[1])["drift"]
+    assert (found["reference"], found["scores"]) == (400, 400)
+
+
+@pytest.mark.slow
+def test_the_evidence_is_drawn_the_same_each_time(run: Run, dated: pd.DataFrame) -> None:
+    options = (*COLUMNS, "--threshold", "0", "--time", "day", "--reference", "scores.csv", "--plot")
+    pictures = {}
+    for name in ("one.svg", "two.svg", "one.png"):
+        status, _, error = run("monitor", "dated.csv", *options, name)
+        assert (status, error) == (0, "")
+        pictures[name] = Path(name).read_bytes()
+    assert pictures["one.svg"] == pictures["two.svg"]
+    assert b"<svg" in pictures["one.svg"]
+    assert pictures["one.png"].startswith(b"\x89PNG")
+
+
+def test_a_plot_that_cannot_be_drawn_is_refused_before_anything_is_read(run: Run) -> None:
+    for plot, message in (("evidence.docx", ".png or .svg"), ("nowhere/evidence.png", "is not a folder")):
+        status, out, error = run("monitor", "absent.csv", "--score", "s", "--threshold", "0", "--plot", plot)
+        assert (status, out) == (2, "")
+        assert message in error
+
+
+def test_monitor_says_first_that_the_threshold_alarms_on_everything(run: Run, table: pd.DataFrame) -> None:
+    _, out, _ = run("monitor", "scores.csv", *COLUMNS, "--threshold", "-9")
+    assert out.startswith("Beware")
+    assert "Alarms on every sample" in out
 
 
 def write(text: str) -> str:
@@ -288,10 +405,16 @@ def test_every_command_takes_units(run: Run, patients: pd.DataFrame) -> None:
         _, out, _ = run("monitor", "patients.csv", *asked, "--point", "point.json", "--time", "when")
         confirmed = patients[truth == 1].sort_values("when")
         watch = monitor(
-            confirmed["model output"], threshold=threshold, tpr=0.9, units=confirmed["patient"], per=per
+            confirmed["model output"],
+            threshold=threshold,
+            tpr=0.9,
+            units=confirmed["patient"],
+            per=per,
+            times=confirmed["when"],
         )
-        assert result_of(out) == watch.to_dict()
-    other = np.random.default_rng(32).permutation(scores)
+        found = {"drop_to": 0.7, "positives_until_alarm": positives_until_alarm(watch, recall=0.7)}
+        assert result_of(out) == watch.to_dict() | found
+    other = scores + 2 * np.random.default_rng(32).standard_normal(len(scores))
     patients.assign(other=other).to_csv("both.csv", index=False)
     _, out, _ = run("compare", "both.csv", "both.csv", *asked, "--score-b", "other")
     assert result_of(out) == compare(truth, scores, other, tpr=0.9, units=units).to_dict()
@@ -363,4 +486,4 @@ def test_a_file_compared_with_itself_shows_no_difference(run: Run, patients: pd.
     for measure in ("fpr", "auc"):
         assert [found[measure][name] for name in ("difference", "low", "high", "p_value")] == [0, 0, 0, 1]
     _, out, _ = run("compare", "patients.csv", "patients.csv", *COLUMNS)
-    assert out.count("a and b are equal") == 2
+    assert out.count("a and b are equal: they have the same scores") == 2

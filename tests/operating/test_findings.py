@@ -40,10 +40,20 @@ def test_reversed_scores_are_those_whose_whole_interval_lies_below_one_half() ->
     for shift in np.linspace(-0.4, 0.2, 13):
         values = scores(shift)
         found, area = names(values), auc_interval(LABELS, values)
-        expected = ["reversed"] if area.high < 0.5 else ["below-chance"] if area.estimate < 0.5 else []
-        assert found == expected
+        by_chance = "below-chance" if area.estimate < 0.5 else "chance"
+        assert found == (["reversed"] if area.high < 0.5 else [by_chance] if area.low <= 0.5 else [])
         seen |= {*found}
-    assert seen == {"reversed", "below-chance"}
+    assert seen == {"reversed", "below-chance", "chance"}
+
+
+def test_the_interval_is_left_out_only_where_it_cannot_reach_one_half() -> None:
+    generator = np.random.default_rng(2)
+    for _ in range(200):
+        sizes = generator.integers(2, 60, 2)
+        labels = np.repeat([1, 0], sizes)
+        values = np.round(generator.standard_normal(len(labels)) + generator.uniform(0, 3) * labels, 1)
+        shown = auc_interval(labels, values).low > 0.5
+        assert ([one.name for one in findings(labels, values) if "two" not in one.name] == []) == shown
 
 
 def test_chance_alone_is_seldom_called_reversed() -> None:
@@ -59,13 +69,27 @@ def test_two_values_are_hard_predictions_whatever_they_are_called() -> None:
     assert names(HARD + (np.arange(1000) == 0)) == []
 
 
-def test_a_threshold_that_every_negative_reaches_alarms_on_everything() -> None:
+def test_a_threshold_that_nearly_every_negative_reaches_alarms_on_everything() -> None:
     values = scores(2.0)
-    lowest = values[LABELS == 0].min()
-    assert names(values, threshold=lowest) == ["alarms-on-everything"]
-    assert names(values, threshold=np.nextafter(lowest, np.inf)) == []
+    ordered = np.sort(values[LABELS == 0])
+    assert names(values, threshold=ordered[0]) == ["alarms-on-everything"]
+    assert names(values, threshold=ordered[40]) == ["alarms-on-everything"]  # 760 of 800 are 95 %
+    assert names(values, threshold=np.nextafter(ordered[40], np.inf)) == []
     assert certify(LABELS, HARD, tpr=0.97).fpr == 1.0  # the only threshold with that recall
     assert names(HARD, threshold=0.0) == ["alarms-on-everything", "two-values"]
+
+
+def test_a_threshold_that_catches_no_larger_share_of_positives_alarms_at_random() -> None:
+    values = scores(2.0)
+    values[:40] = -4.0  # a fifth of the positives score below all negatives: the ROC curve crosses the diagonal
+    by_rate = {
+        threshold: np.mean(values[LABELS == 0] >= threshold) >= np.mean(values[LABELS == 1] >= threshold)
+        for threshold in np.linspace(-1.5, 6, 31)
+    }
+    assert {*by_rate.values()} == {True, False}
+    for threshold, random in by_rate.items():
+        assert names(values, threshold=threshold) == (["alarms-at-random"] if random else [])
+    assert all(one.useless for one in findings(LABELS, values, threshold=6.0))
 
 
 def test_one_sample_of_a_class_proves_no_reversal() -> None:
@@ -119,7 +143,7 @@ def test_compare_names_the_model_that_is_reversed(run: Run, tmp_path: Path) -> N
     write(tmp_path / "bad.csv", scores(-2.0, seed=1))
     status, out, _ = run("compare", "good.csv", "bad.csv", *COLUMNS, "--draws", "100", "--json")
     assert status == 0
-    assert named(out) == ["reversed"]
+    assert named(out) == ["reversed", "alarms-on-everything"]  # at the TPR of the comparison
     assert json.loads(out)["findings"][0]["sentence"].startswith("bad.csv: ")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from rankreg.operating import certify, monitor, recertify
+from rankreg.operating import certify, monitor, positives_until_alarm, recertify
 from rankreg.operating.monitoring import ODDS_RATIOS, log_evidence
 
 
@@ -130,3 +130,61 @@ def test_a_fall_is_proved_with_fewer_positives_than_a_certificate_needs() -> Non
     assert found.verdict == "fallen"
     assert found.point is None
     assert "59 are needed" in str(found.uncertified_because)
+
+
+@pytest.mark.parametrize(
+    ("misses", "caught", "recall", "settings"),
+    [(3, 10, 0.8, {}), (0, 100, 0.7, {"tpr": 0.9}), (0, 30, 0.7, {"verified_below": 0.5})],
+)
+def test_the_time_until_a_fall_is_noticed_is_that_of_streams_that_go_on(
+    misses: int, caught: int, recall: float, settings: dict[str, Any]
+) -> None:
+    """Brute force: whole streams with the fall in them, judged from their beginning."""
+    watch = monitor([1.0] * caught + [-1.0] * misses, threshold=0.0, level=0.02, **settings)
+    assert watch.alarm_at is None
+    below = (1 - recall) * watch.verified_below
+    later = np.random.default_rng(30).random((800, 800)) < below / (below + recall)
+    before = np.tile(np.repeat([False, True], [caught, misses]), (800, 1))
+    p = (1 - watch.tpr) * watch.verified_below
+    alarms = log_evidence(np.hstack([before, later]), p / (p + watch.tpr)) >= -np.log(0.02)
+    assert alarms.any(axis=1).all()
+    expected = np.mean(alarms.argmax(axis=1) + 1 - len(watch.path))
+    assert positives_until_alarm(watch, recall=recall) == pytest.approx(expected, rel=0.1)
+
+
+def test_the_time_until_a_fall_is_noticed_counts_units() -> None:
+    """Units of one size are rows; with small units beside large ones it takes longer."""
+    rows = monitor([1.0] * 60, threshold=0.0)
+    pairs = monitor([1.0] * 120, threshold=0.0, units=np.arange(120) // 2)
+    mixed = monitor([1.0] * 126, threshold=0.0, units=np.append(np.arange(54), np.repeat(np.arange(54, 60), 12)))
+    assert positives_until_alarm(pairs) == positives_until_alarm(rows)
+    assert positives_until_alarm(mixed) > 1.2 * positives_until_alarm(rows)
+
+
+def test_a_fall_that_cannot_be_noticed_soon_takes_forever_and_a_noticed_one_no_time() -> None:
+    assert positives_until_alarm(monitor([1.0] * 5, threshold=0.0), recall=0.9499, draws=20) == np.inf
+    assert positives_until_alarm(monitor([-1.0] * 5, threshold=0.0)) == 0
+    with pytest.raises(ValueError, match=r"below 0\.95"):
+        positives_until_alarm(monitor([1.0], threshold=0.0), recall=0.95)
+
+
+def test_a_unit_is_dated_when_it_and_all_before_it_are_complete() -> None:
+    days = np.datetime64("2025-03-01") + np.array([0, 0, 3, 5, 9])
+    watch = monitor([1.0] * 5, threshold=0.0, units=list("abacb"), times=days)
+    assert watch.times is not None
+    assert watch.times.tolist() == (days[[2, 4, 4]]).tolist()  # c is in on the 6th, b before it only on the 10th
+    assert (watch.first_time, watch.last_time, watch.alarm_time) == ("2025-03-01", "2025-03-10", None)
+
+
+def test_the_alarm_has_a_date() -> None:
+    hours = np.datetime64("2025-03-01T10:30") + np.arange(50) * np.timedelta64(1, "h")
+    watch = monitor([1.0] * 30 + [-1.0] * 20, threshold=0.0, times=hours)
+    assert watch.alarm_at is not None
+    assert watch.alarm_time == str(hours[watch.alarm_at - 1].astype("datetime64[s]")).replace("T", " ")
+    for wrong, message in (
+        (hours[::-1], "must ascend"),
+        (hours[:-1], "expected 50 times"),
+        (["x"] * 50, "numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            monitor([1.0] * 50, threshold=0.0, times=wrong)

@@ -79,7 +79,7 @@ def test_the_page_says_what_certify_and_compare_return() -> None:
         assert f"score ≥ {rounded_threshold(certify(model.labels, model.scores).threshold)}:" in text
     found = compare(first.labels, first.scores, second.scores)
     assert f"p = {found.fpr.p_value:.2g}." in text
-    assert "new is better than old." in text
+    assert "new is better than old (old − new: " in text
     assert "Alarms per day" in text
 
 

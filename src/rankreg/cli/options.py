@@ -56,7 +56,8 @@ Threshold = Annotated[float | None, typer.Option(help="The deployed threshold.",
 Point = Annotated[
     Path | None,
     typer.Option(
-        help="The deployed operating point: what `certify --json` wrote, or the folder of a fit.",
+        help="The deployed operating point: what `certify --json` wrote (--tpr picks one of several), or the folder"
+        " of a fit or a bundle.",
         show_default=False,
     ),
 ]

@@ -2,10 +2,12 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rankreg.bundle import Threshold
 from rankreg.bundle.evaluation import Lines, evaluation_lines, per_thousand, promise_lines
 from rankreg.fit.pipeline import Fitted
+from rankreg.operating import Finding
 from rankreg.report.text import finding_lines, rounded_threshold
 
 
@@ -18,6 +20,7 @@ def summary_lines(fitted: Fitted) -> Lines:
         decoded = " decoded/ the images as the network sees them (may be removed),"
     return [
         *finding_lines(fitted.judged.findings),
+        *finding_lines(_only_in_the_test(fitted)),
         *promise_lines(threshold),
         ("Price", f"expect {per_thousand(price.fpr)} false alarms per 1,000 negatives"),
         *_other_kind(fitted),
@@ -55,6 +58,13 @@ def _data(fitted: Fitted) -> str:
 def _judged(threshold: Threshold, folds: int) -> str:
     held = ", calibration samples by all members" if threshold.certified else ""
     return f"every sample by members that have not seen it ({folds} folds{held})"
+
+
+def _only_in_the_test(fitted: Fitted) -> list[Finding]:
+    """What the test part shows to be useless, and the judged samples did not."""
+    known = {one.name for one in fitted.judged.findings}
+    tested = () if fitted.test is None else fitted.test.findings
+    return [replace(one, sentence=f"Test part: {one.sentence}") for one in tested if one.name not in known]
 
 
 def _tested(fitted: Fitted) -> Lines:

@@ -17,8 +17,9 @@ from rankreg.operating.comparison import Comparison, Difference, compare
 from rankreg.operating.crossfitted import cross_fitted_threshold, price_of_certifying
 from rankreg.operating.guarantees import NotEnoughPositives, highest_tpr, positives_needed
 from rankreg.operating.intervals import Interval, auc_interval, fpr_at_tpr_interval
-from rankreg.operating.monitoring import Recertification, Watch, monitor, recertify
+from rankreg.operating.monitoring import Recertification, Watch, monitor, positives_until_alarm, recertify
 from rankreg.operating.points import CostChoice, Costs, Finding, OperatingPoint, Uncertified, findings
+from rankreg.operating.score_drift import Drift, drift
 
 __all__ = [
     "ChosenThreshold",
@@ -26,6 +27,7 @@ __all__ = [
     "CostChoice",
     "Costs",
     "Difference",
+    "Drift",
     "Finding",
     "GroupPoints",
     "Interval",
@@ -42,11 +44,13 @@ __all__ = [
     "choose_threshold",
     "compare",
     "cross_fitted_threshold",
+    "drift",
     "findings",
     "fpr_at_tpr_interval",
     "highest_tpr",
     "monitor",
     "positives_needed",
+    "positives_until_alarm",
     "price_of_certifying",
     "recertify",
 ]

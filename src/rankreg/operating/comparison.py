@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,6 +64,8 @@ class Comparison(Record):
         seed: of the bootstrap.
         warning: what limits the FPR interval where positives · (1 − tpr) < 1; otherwise None.
         units: how many units the positives belong to; None if none were given.
+        same: "scores" if both models have the same scores, "order" if they have other scores in the
+            same order; the differences are then exactly 0. Otherwise None.
     """
 
     tpr: float
@@ -75,6 +78,7 @@ class Comparison(Record):
     seed: int
     warning: str | None = None
     units: int | None = None
+    same: Literal["scores", "order"] | None = None
 
 
 def compare(
@@ -121,7 +125,9 @@ def compare(
     if draws < 100:
         raise ValueError(f"draws must be at least 100, got {draws}: the ends of the interval rest on them")
     first, second = _checked(y_true, score_a, units, "first"), _checked(y_true, score_b, units, "second")
-    same = _same_order(first.scores, second.scores)
+    same: Literal["scores", "order"] | None = None
+    if _same_order(first.scores, second.scores):
+        same = "scores" if np.array_equal(first.scores, second.scores) else "order"
     total, independent = len(first.positives), units_of(first.positive_trials)
     return Comparison(
         tpr=tpr,
@@ -136,6 +142,7 @@ def compare(
         seed=seed,
         warning=None if same else _few(total if independent is None else independent, tpr, independent is not None),
         units=independent,
+        same=same,
     )
 
 

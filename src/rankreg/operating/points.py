@@ -7,13 +7,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankreg.metrics import auc, empirical_thresholds
-from rankreg.notation import Record
+from rankreg.notation import Record, share
 from rankreg.operating.guarantees import bounds, check_prevalence, shortfall_risk, upper_bound
 from rankreg.operating.intervals import Interval, auc_interval
 from rankreg.operating.units import Judged, Per, Sample, rows_of, shares_units, units_of
 
 FprMethod = Literal["clopper-pearson", "dkw", "units", "units at any threshold"]
-FindingName = Literal["reversed", "below-chance", "two-values", "alarms-on-everything"]
+FindingName = Literal[
+    "reversed", "below-chance", "chance", "two-values", "alarms-on-everything", "alarms-at-random"
+]
+NEARLY_ALL = 0.95  # a threshold that this share of the negatives reaches alarms on everything
 
 
 @dataclass(frozen=True)
@@ -283,14 +286,16 @@ class Finding(Record):
     """Something to know before any number.
 
     Attributes:
-        name: "reversed", "below-chance", "two-values" or "alarms-on-everything".
+        name: "reversed", "below-chance", "chance", "two-values", "alarms-on-everything" or "alarms-at-random".
         sentence: what was found and what to do.
         refuses: whether no threshold of these scores should be certified.
+        useless: whether no threshold, or not this one, is shown to be better than chance.
     """
 
     name: FindingName
     sentence: str
     refuses: bool = False
+    useless: bool = False
 
 
 def findings(
@@ -308,7 +313,9 @@ def findings(
 
     - "reversed": positives score lower than negatives; the whole interval of the AUC lies below one half.
     - "below-chance": the AUC is below one half, but its interval is not.
-    - "alarms-on-everything": every negative reaches the threshold.
+    - "chance": the AUC is one half or more, but its interval includes one half.
+    - "alarms-on-everything": all or nearly all negatives (95 % or more) reach the threshold.
+    - "alarms-at-random": as large a share of the negatives reaches the threshold as of the positives.
     - "two-values": the scores are hard predictions, between which no threshold can be chosen.
 
     Args:
@@ -318,21 +325,15 @@ def findings(
         confidence: that of the AUC's interval.
         units: one value per sample, as for `auc_interval`.
 
-    >>> [found.name for found in findings([0, 0, 1, 1], [0, 0, 1, 0], threshold=0)]
+    >>> labels, hard = [0] * 40 + [1] * 40, [0] * 40 + [1] * 30 + [0] * 10
+    >>> [found.name for found in findings(labels, hard, threshold=0)]
     ['alarms-on-everything', 'two-values']
     """
     sample = Sample.of(y_true, y_score)
     found = _about_the_order(sample, confidence, units)
     low, high = sample.scores.min(), sample.scores.max()
-    if threshold is not None and sample.negatives.min() >= threshold:
-        whom = "sample" if low >= threshold else "negative"
-        found.append(
-            Finding(
-                "alarms-on-everything",
-                f"Alarms on every {whom}: all {len(sample.negatives):,} negatives reach {threshold:.6g}."
-                " It keeps its recall by telling nothing apart: use a lower TPR or a better model",
-            )
-        )
+    if threshold is not None:
+        found += _about_the_threshold(sample, threshold, said=bool(found))
     if np.all((sample.scores == low) | (sample.scores == high)):
         found.append(
             Finding(
@@ -345,16 +346,52 @@ def findings(
     return tuple(found)
 
 
-def _about_the_order(sample: Sample, confidence: float, units: ArrayLike | None) -> list[Finding]:
-    area = auc(sample.positive, sample.scores)
-    if area >= 0.5:
+def _about_the_threshold(sample: Sample, threshold: float, *, said: bool) -> list[Finding]:
+    """said: whether it was said already that the scores are no better than chance."""
+    caught, false = sample.alarms(threshold)
+    negatives = rows_of(sample.negative_trials)
+    recall, fpr = caught / len(sample.positives), false / negatives
+    advice = " It keeps its recall by telling nothing apart: use a lower TPR or a better model"
+    if fpr == 1:
+        whom = "sample" if recall == 1 else "negative"
+        what = f"Alarms on every {whom}: all {false:,} negatives reach {threshold:.6g}."
+    elif fpr >= NEARLY_ALL:
+        what = (
+            f"Alarms on nearly everything: {false:,} of {negatives:,} negatives ({share(fpr)}) reach"
+            f" {threshold:.6g}."
+        )
+    elif fpr >= recall and not said:
+        what = (
+            f"No better than alarms at random: {share(fpr)} of the negatives reach {threshold:.6g}, and"
+            f" {share(recall)} of the positives. Use another threshold or a better model"
+        )
+        return [Finding("alarms-at-random", what, useless=True)]
+    else:
         return []
-    enough = min(len(sample.positives), len(sample.negatives)) > 1
+    return [Finding("alarms-on-everything", what + advice, useless=True)]
+
+
+def _about_the_order(sample: Sample, confidence: float, units: ArrayLike | None) -> list[Finding]:
+    area, fewer = auc(sample.positive, sample.scores), min(len(sample.positives), rows_of(sample.negative_trials))
+    if units is None and area - 0.5 > 3 / np.sqrt(fewer):  # six times the largest error that an AUC can have
+        return []
     found = (
         auc_interval(sample.positive, sample.scores, confidence=confidence, units=units)
-        if enough
+        if fewer > 1
         else Interval(area, 0.0, 1.0, confidence)
     )
+    if found.low > 0.5:
+        return []
+    if area >= 0.5:
+        said = f"AUC {100 * area:.1f} %, at least {100 * found.low:.1f} %"
+        return [
+            Finding(
+                "chance",
+                f"The scores are not shown to be better than chance here ({said}): collect more samples, or use"
+                " a better model",
+                useless=True,
+            )
+        ]
     said = f"AUC {100 * area:.1f} %, at most {100 * found.high:.1f} %"
     if found.high < 0.5:
         return [
@@ -364,6 +401,7 @@ def _about_the_order(sample: Sample, confidence: float, units: ArrayLike | None)
                 " critical: negate the scores, pass the probability of the critical class, or name the other label"
                 " as the positive one",
                 refuses=True,
+                useless=True,
             )
         ]
     return [
@@ -371,5 +409,6 @@ def _about_the_order(sample: Sample, confidence: float, units: ArrayLike | None)
             "below-chance",
             f"The scores are no better than chance here ({said}): check that higher means more critical, and which"
             " label is the positive one",
+            useless=True,
         )
     ]

@@ -216,7 +216,10 @@ class Sample:
         """Check once; scores that are all equal are refused, since every threshold alarms on all or on none."""
         positive, scores = check_binary(y_true, y_score)
         if np.all(scores == scores[0]):
-            raise ValueError(f"all {len(scores)} scores equal {scores[0]}: they tell no sample from another")
+            raise ValueError(
+                f"all {len(scores)} scores equal {scores[0]}: they tell no sample from another; check the model,"
+                " or the column of scores"
+            )
         return cls(positive, scores, None if units is None else unit_codes(units, len(scores)))
 
     @cached_property

@@ -22,7 +22,6 @@ from rankreg.operating import (
     OperatingPoint,
     Recertification,
     TargetPoints,
-    Watch,
     certify_targets,
     findings,
 )
@@ -100,7 +99,7 @@ def _in_use(model: Model, point: OperatingPoint, settings: dict[str, Any]) -> Op
 
 def _certified(model: Model, point: OperatingPoint, basis: Basis = "held-out") -> Card:
     found = findings(model.labels, model.scores, threshold=point.threshold, units=model.units)
-    useless = next((one.sentence for one in found if one.name == "alarms-on-everything"), None)
+    useless = next((one.sentence for one in found if one.useless), None)
     word = WORDS[basis]
     said = [*finding_lines(found), (word.capitalize(), promise(point)), *point_lines(point, advice="")[1:]]
     verdict = useless or (
@@ -242,9 +241,9 @@ def comparison_lines(found: Comparison, names: tuple[str, str]) -> Lines:
     """Two models: which has fewer false alarms, which has the higher AUC, and by how much."""
     fpr = f"FPR at {percent(found.tpr)} TPR"
     lines = [
-        ("False alarms", _verdict(found.fpr, found.confidence, names, fpr, lower_wins=True)),
+        ("False alarms", _verdict(found.fpr, found.confidence, names, fpr, lower_wins=True, same=found.same)),
         (fpr, _difference(found.fpr, found.confidence, names)),
-        ("Ranking", _verdict(found.auc, found.confidence, names, "AUC", lower_wins=False)),
+        ("Ranking", _verdict(found.auc, found.confidence, names, "AUC", lower_wins=False, same=found.same)),
         ("AUC", _difference(found.auc, found.confidence, names)),
         (
             "Samples",
@@ -253,35 +252,6 @@ def comparison_lines(found: Comparison, names: tuple[str, str]) -> Lines:
         ),
     ]
     return lines if found.warning is None else [*lines, ("Beware", found.warning)]
-
-
-def watch_lines(watch: Watch) -> Lines:
-    """What the monitor found."""
-    promised = percent(watch.tpr)
-    if watch.alarm_at is None:
-        verdict = f"no alarm: a recall of {promised} is still plausible"
-    else:
-        what = "confirmed positive" if watch.units is None else "unit"
-        verdict = (
-            f"ALARM: the recall is below {promised}, known since {what} {watch.alarm_at:,}."
-            f" The chance of a false alarm is at most {percent(watch.level)}"
-        )
-    missed = f"{watch.misses:,} {'units ' if watch.per == 'unit' else ''}below {watch.threshold!r}"
-    return [
-        ("Verdict", verdict),
-        (
-            "Seen",
-            f"{watch.positives:,} confirmed positives{_of_units(watch.units)}, {missed}:"
-            f" recall {share(watch.recall)}",
-        ),
-        (
-            "Evidence",
-            f"e-value {number(watch.e_value)} now, {number(watch.largest_e_value)} at its highest;"
-            f" {number(1 / watch.level)} raises the alarm",
-        ),
-        ("Assumption", assumption(watch)),
-        ("Beware", watch.warning),
-    ]
 
 
 def recertification_lines(found: Recertification) -> Lines:
@@ -344,21 +314,36 @@ def _cost_of_guarantee(point: OperatingPoint) -> str:
 
 
 def _difference(found: Difference, confidence: float, names: tuple[str, str]) -> str:
-    signed = [
-        f"{'−' if value < 0 else '+'}{number(100 * abs(value))}"
-        for value in (found.difference, found.low, found.high)
-    ]
+    low, high = _points(found.low), _points(found.high)
     return (
-        f"{names[0]} {share(found.a)}, {names[1]} {share(found.b)}: {signed[0]} points,"
-        f" {percent(confidence)} interval {signed[1]} to {signed[2]}, {p_text(found.p_value)}"
+        f"{names[0]} {share(found.a)}, {names[1]} {share(found.b)}; {_minus(found, names)},"
+        f" {percent(confidence)} interval {low} to {high}, {p_text(found.p_value)}"
     )
 
 
-def _verdict(found: Difference, confidence: float, names: tuple[str, str], by: str, *, lower_wins: bool) -> str:
-    if found.low == found.high == 0:
-        return f"By {by}, {names[0]} and {names[1]} are equal: they rank the samples in the same order"
+def _minus(found: Difference, names: tuple[str, str]) -> str:
+    return f"{names[0]} − {names[1]}: {_points(found.difference)} points"
+
+
+def _points(value: float) -> str:
+    """A difference of shares in percentage points, with its sign."""
+    return f"{'−' if value < 0 else '+' if value > 0 else ''}{number(100 * abs(value))}"
+
+
+def _verdict(
+    found: Difference,
+    confidence: float,
+    names: tuple[str, str],
+    by: str,
+    *,
+    lower_wins: bool,
+    same: Literal["scores", "order"] | None,
+) -> str:
+    if same is not None:
+        why = "have the same scores" if same == "scores" else "rank the samples in the same order"
+        return f"By {by}, {names[0]} and {names[1]} are equal: they {why}"
     if not found.significant(confidence):
-        return f"By {by}, no difference is shown between {names[0]} and {names[1]}"
+        return f"By {by}, no difference is shown between {names[0]} and {names[1]} ({_minus(found, names)})"
     first_wins = (found.difference < 0) == lower_wins
     better, worse = names if first_wins else names[::-1]
-    return f"By {by}, {better} is better than {worse}"
+    return f"By {by}, {better} is better than {worse} ({_minus(found, names)})"
