@@ -275,7 +275,8 @@ def _group_ranks(
 
     The group with the fewest positives is left out until the others share the confidence.
     """
-    left, short = dict(trials), {}
+    left = dict(trials)
+    short: dict[str, str] = {}
     while True:
         each = share(confidence, len(left))
         ranks = {name: certified_rank(found, tpr, each) for name, found in left.items()}

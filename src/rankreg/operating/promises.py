@@ -283,13 +283,16 @@ def certify_review(
     if kept.empty:
         raise NotEnoughPositives(steps.positives, tpr, sure, shared=", a third of the risk")
     shown = precision_span(steps, precision, prevalence, sure)
-    lower = kept.first
-    upper = shown.last if shown.last < lower else max(lower, shown.first)
-    lower = max(lower, upper)  # the walk may have started below the threshold that keeps the recall
-    highest = None
+    lower, upper, highest = kept.first, -1, None
     if shown.empty:
-        upper = -1
-        highest = nearest(precision, 0.0, lambda target: not precision_span(steps, target, prevalence, sure).empty)
+
+        def showable(target: float) -> bool:
+            return not precision_span(steps, target, prevalence, sure).empty
+
+        highest = nearest(precision, WEAKEST["precision"], showable)
+    else:
+        upper = shown.last if shown.last < lower else max(lower, shown.first)
+        lower = max(lower, upper)  # the walk may have started below the threshold that keeps the recall
     at_lower, at_upper = (_observed(steps, step, prevalence) for step in (lower, upper))
     most = 0.0 if upper == lower else review_at_most(steps, lower, upper, prevalence, sure)
     return Review(
@@ -419,7 +422,11 @@ def _conflict(steps: Steps, asked: Asked, between: tuple[PromiseName, ...]) -> C
             step = span.first if "tpr" in between else span.last
             keeps = next((other for other in between if other != name), None)
             closest.append(Closest(keeps, name, target, float(steps.thresholds[step])))
-    factors = enough_samples(steps, asked, lambda some: not common(asked, some, walk=False).empty)
+    factors = enough_samples(
+        steps,
+        lambda some: not common(asked, some, walk=False).empty,
+        together=asked.prevalence is None and not {"precision", "alarms"}.isdisjoint(between),
+    )
     if factors is None:
         return Conflict(between, tuple(closest), None, None)
     counts = rows_of(steps.positives), rows_of(steps.negatives)

@@ -30,6 +30,7 @@ from rankreg.operating.units import Per, Sample, Trials, UnitSizes, rows_of
 Counts = NDArray[np.int64]
 SPARED = 3  # the walk for a precision starts where so many false alarms would not yet end it
 CAUGHT_SHARE = 0.1  # of the risk of an alarm promise, for the true alarms; the rest is for the false ones
+TARGETS = 60  # that are tried to find the closest that is kept
 MOST_OF_ONE, MOST_OF_BOTH = 100, 10_000  # times as many samples as there are, to look for what would suffice
 PromiseName = Literal["tpr", "fpr", "precision", "alarms"]
 WEAKEST: dict[PromiseName, float] = {"tpr": 0.0, "fpr": 1.0, "precision": 0.0, "alarms": 1000.0}  # asks nothing
@@ -355,29 +356,39 @@ def recall_at_least(steps: Steps, tpr: float, confidence: float) -> float:
 
 
 def nearest(target: float, weakest: float, keeps: Callable[[float], bool]) -> float | None:
-    """The target nearest to the one given that is kept, to 1 part in 10⁵; None if nothing is."""
-    good = weakest + (target - weakest) * 1e-6
-    if not keeps(good):
+    """The target nearest to the one given that is kept, to 1 part in 10⁴; None if nothing is.
+
+    Weaker targets are not always easier: hardly any recall shows no precision. So the way to the
+    weakest is searched in steps, and then the step of the first that is kept.
+    """
+    good, bad = target, target
+    for part in np.linspace(0, 1, TARGETS)[1:-1]:
+        good = weakest + (target - weakest) * (1 - part) if weakest == 0 else target ** (1 - part) * weakest**part
+        if keeps(good):
+            break
+        bad = good
+    else:
         return None
-    bad = target
-    while abs(bad - good) > 1e-5 * max(good, 1e-6):
+    while abs(bad - good) > 1e-4 * good:
         middle = (good + bad) / 2
         if keeps(middle):
             good = middle
         else:
             bad = middle
-    return good
+    return float(good)
 
 
-def enough_samples(steps: Steps, asked: Asked, settled: Callable[[Steps], bool]) -> tuple[float, float] | None:
-    """How many times as many positives and negatives, with the same shares, would keep the promises."""
-    representative = asked.prevalence is None and (asked.precision is not None or asked.alarms is not None)
+def enough_samples(steps: Steps, settled: Callable[[Steps], bool], *, together: bool) -> tuple[float, float] | None:
+    """How many times as many positives and negatives, with the same shares, would keep the promises; None if none would.
+
+    together: more of one class alone would not be representative.
+    """
     ways: list[tuple[int, Callable[[float], tuple[float, float]]]] = [
         (MOST_OF_ONE, lambda factor: (1.0, factor)),
         (MOST_OF_ONE, lambda factor: (factor, 1.0)),
         (MOST_OF_BOTH, lambda factor: (factor, factor)),
     ]
-    for most, way in ways[2:] if representative else ways:
+    for most, way in ways[2:] if together else ways:
         few, many = 1.0, 2.0
         while not settled(steps.times(*way(many))):
             few, many = many, 2 * many
