@@ -6,7 +6,6 @@ One confidence holds for all promises together (docs/decisions/0028). The comput
 
 import math
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -27,6 +26,7 @@ from rankreg.operating.spans import (
     PromiseName,
     Span,
     Steps,
+    conflicting,
     enough_samples,
     nearest,
     precision_span,
@@ -320,7 +320,7 @@ def promised_point(steps: Steps, asked: Asked) -> PromisedPoint:
     if common.empty:
         nothing: dict[str, None] = dict.fromkeys(("recall", "fpr", "precision", "alarms_per_1000"))
         found: dict[str, Any] = {"threshold": None, "lowest": None, "highest": None, **nothing}
-        conflicts = tuple(_conflict(steps, asked, between) for between in _conflicting(asked.spans(steps)))
+        conflicts = tuple(_conflict(steps, asked, between) for between in conflicting(asked.spans(steps)))
     else:
         step = common.last if asked.tpr is None else common.first
         lowest, highest = (float(steps.thresholds[place]) for place in (common.last, common.first))
@@ -389,16 +389,6 @@ def _counted(steps: Steps, prevalence: float | None) -> dict[str, Any]:
         "negatives": negatives,
         "units": units_of(steps.positives),
     }
-
-
-def _conflicting(spans: dict[PromiseName, Span]) -> list[tuple[PromiseName, ...]]:
-    """The promises that cannot be kept alone, and the pairs that cannot be kept together.
-
-    Spans are intervals, so if no step lies in all of them, two of them have none in common.
-    """
-    alone: list[tuple[PromiseName, ...]] = [(name,) for name, span in spans.items() if span.empty]
-    possible = [name for name, span in spans.items() if not span.empty]
-    return alone + [pair for pair in combinations(possible, 2) if spans[pair[0]].within(spans[pair[1]]).empty]
 
 
 def _conflict(steps: Steps, asked: Asked, between: tuple[PromiseName, ...]) -> Conflict:

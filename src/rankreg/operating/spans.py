@@ -9,6 +9,7 @@ downwards, and the first test that fails ends the walk (docs/decisions/0028).
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -347,6 +348,16 @@ class Asked:
         return limits
 
 
+def conflicting(spans: dict[PromiseName, Span]) -> list[tuple[PromiseName, ...]]:
+    """The promises that cannot be kept alone, and the pairs that cannot be kept together.
+
+    Spans are intervals, so if no step lies in all of them, two of them have none in common.
+    """
+    alone: list[tuple[PromiseName, ...]] = [(name,) for name, span in spans.items() if span.empty]
+    possible = [name for name, span in spans.items() if not span.empty]
+    return alone + [pair for pair in combinations(possible, 2) if spans[pair[0]].within(spans[pair[1]]).empty]
+
+
 def recall_at_least(steps: Steps, tpr: float, confidence: float) -> float:
     """The bound of the recall at the certified threshold; the TPR itself if none is certified."""
     rank = certified_rank(steps.positives, tpr, confidence)
@@ -379,9 +390,9 @@ def nearest(target: float, weakest: float, keeps: Callable[[float], bool]) -> fl
 
 
 def enough_samples(steps: Steps, settled: Callable[[Steps], bool], *, together: bool) -> tuple[float, float] | None:
-    """How many times as many positives and negatives, with the same shares, would keep the promises; None if none would.
+    """How many times as many positives and negatives, with the same shares, would keep the promises.
 
-    together: more of one class alone would not be representative.
+    None if none would. together: more of one class alone would not be representative.
     """
     ways: list[tuple[int, Callable[[float], tuple[float, float]]]] = [
         (MOST_OF_ONE, lambda factor: (1.0, factor)),
