@@ -12,6 +12,7 @@ import argparse
 import csv
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,8 @@ TARGETS = {
 
 def draw(path: Path) -> None:
     """Write the samples."""
-    random, samples = np.random.default_rng(19), {}
+    random = np.random.default_rng(19)
+    samples: dict[str, Any] = {}
     for size in SIZES:
         for number in range(DRAWS):
             positives = random.binomial(11 * size, 1 / 11)
@@ -79,14 +81,14 @@ def table(path: Path) -> None:
     from rankreg.operating import certify_promises
 
     names = {"recall": "tpr", "fpr": "fpr", "precision": "precision"}
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for name, sample in np.load(path).items():
         for target, (promises, _) in TARGETS.items():
-            asked = {names[key]: value for key, value in promises.items()}
+            asked: dict[str, Any] = {names[key]: value for key, value in promises.items()}
             found = certify_promises(sample[0], sample[1], **asked, confidence=CONFIDENCE).threshold
             lines.append((name, target, "rankreg", repr(float("nan") if found is None else found)))
     with path.with_suffix(".mapie.csv").open(newline="") as file:
-        lines += [tuple(line) for line in csv.reader(file)]  # type: ignore[misc]
+        lines += [tuple(line) for line in csv.reader(file)]
     records = []
     for target, (promises, _) in TARGETS.items():
         for method in dict.fromkeys(line[2] for line in lines):
@@ -109,7 +111,7 @@ def table(path: Path) -> None:
     print(markdown(records))
 
 
-def markdown(records: list[tuple]) -> str:
+def markdown(records: list[tuple[Any, ...]]) -> str:
     """The table: for a recall the FPR (lower is better), for everything else the recall (higher is better)."""
     methods = list(dict.fromkeys(line[1] for line in records))
     out = [f"| promise | positives | {' | '.join(methods)} |", "|---" * (2 + len(methods)) + "|"]
