@@ -2,7 +2,7 @@
 
 Every draw is a sample from a population whose true recall and FPR are known at every threshold. A promise is broken
 if a threshold was given and the true value is on the wrong side. Where no threshold keeps the promises in truth,
-every threshold given is a broken promise. Results go to records/operating/promises.csv, a line per setting.
+every threshold given is a broken promise. Results go to records/operating/promises.csv, a line per setting; what is there is not done again.
 """
 
 import argparse
@@ -17,11 +17,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from rankreg.operating.promises import certify_review
+from rankreg.operating.promises import review_point
 from rankreg.operating.spans import Asked, Steps
 from rankreg.operating.units import Sample
 
 PLACE = Path("records/operating/promises.csv")
+FIELDS = ("setting", "promised", "population", "positives", "negatives", "draws", "given", "broken")
+FIELDS += ("low", "high", "stated", "recall")
 Scores = NDArray[np.float64]
 Share = Callable[[float], float]  # the share of a class at or above a threshold
 
@@ -212,13 +214,13 @@ def _one_review(setting: Setting, labels: NDArray[np.int64], scores: Scores) -> 
     people = POPULATIONS[setting.population]
     assert setting.tpr is not None
     assert setting.precision is not None
-    found = certify_review(
-        labels,
-        scores,
-        tpr=setting.tpr,
-        precision=setting.precision,
-        prevalence=setting.prevalence,
-        confidence=setting.confidence,
+    found = review_point(
+        Steps.of(Sample.of(labels, scores)),
+        setting.precision,
+        setting.tpr,
+        setting.prevalence,
+        setting.confidence,
+        advice=False,
     )
     share = setting.prevalence or setting.positives / (setting.positives + setting.negatives)
     top = np.inf if found.alarm_from is None else found.alarm_from
@@ -239,34 +241,39 @@ def main() -> None:
     if asked.command == "table":
         print(table(pd.read_csv(asked.records)))
         return
-    lines: list[dict[str, Any]] = []
-    for number, setting in enumerate(settings()):
-        random = np.random.default_rng([7, number])
-        drawn = [one_draw(setting, random) for _ in range(asked.draws)]
-        given, broken = sum(one[0] for one in drawn), sum(one[1] for one in drawn)
-        interval = stats.binomtest(broken, asked.draws).proportion_ci(method="exact")
-        recalls = [recall for has, _, recall in drawn if has]
-        lines.append(
-            {
-                "promised": setting.promised,
-                "population": setting.population,
-                "positives": setting.positives,
-                "negatives": setting.negatives,
-                "draws": asked.draws,
-                "given": given,
-                "broken": broken,
-                "low": round(interval.low, 4),
-                "high": round(interval.high, 4),
-                "stated": round(1 - setting.confidence, 4),
-                "recall": round(float(np.mean(recalls)), 4) if recalls else "",
-            }
-        )
-        print(lines[-1], flush=True)
     asked.records.parent.mkdir(parents=True, exist_ok=True)
-    with asked.records.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(lines)
+    known = set(pd.read_csv(asked.records)["setting"]) if asked.records.exists() else set()
+    with asked.records.open("a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        if not known:
+            writer.writeheader()
+        for number, setting in enumerate(settings()):
+            if number not in known:
+                writer.writerow(result(number, setting, asked.draws))
+                file.flush()
+
+
+def result(number: int, setting: Setting, draws: int) -> dict[str, Any]:
+    """One line of the records."""
+    random = np.random.default_rng([7, number])
+    drawn = [one_draw(setting, random) for _ in range(draws)]
+    given, broken = sum(one[0] for one in drawn), sum(one[1] for one in drawn)
+    interval = stats.binomtest(broken, draws).proportion_ci(method="exact")
+    recalls = [recall for has, _, recall in drawn if has]
+    return {
+        "setting": number,
+        "promised": setting.promised,
+        "population": setting.population,
+        "positives": setting.positives,
+        "negatives": setting.negatives,
+        "draws": draws,
+        "given": given,
+        "broken": broken,
+        "low": round(interval.low, 4),
+        "high": round(interval.high, 4),
+        "stated": round(1 - setting.confidence, 4),
+        "recall": round(float(np.mean(recalls)), 4) if recalls else "",
+    }
 
 
 def table(rows: pd.DataFrame) -> str:

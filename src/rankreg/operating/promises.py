@@ -156,7 +156,7 @@ class Review(Record):
         prevalence_given: whether the caller gave it; otherwise it is that of the sample.
         positives: how many positives there were.
         negatives: how many negatives there were.
-        units: None, because a review takes no units yet.
+        units: None: a review takes no units.
     """
 
     review_from: float
@@ -225,11 +225,13 @@ def certify_promises(
     >>> conflict.between, [round(one.target, 3) for one in conflict.closest]
     (('tpr', 'fpr'), [0.23, 0.129])
     """
+    if alarms is not None and not 0 < alarms < 1000:
+        raise ValueError(f"alarms are per 1,000 rows and must lie between 0 and 1,000, got {alarms!r}")
     asked = Asked(
         None if tpr is None else check_target(tpr),
         None if fpr is None else check_share(fpr, "fpr", "write 0.05 for 5 % of the negatives"),
         None if precision is None else check_share(precision, "precision", "write 0.8 for 80 % of the alarms"),
-        None if alarms is None else _check_alarms(alarms),
+        alarms,
         None if prevalence is None else check_prevalence(prevalence),
         check_confidence(confidence),
         per,
@@ -275,22 +277,27 @@ def certify_review(
     """
     check_target(tpr)
     check_share(precision, "precision", "write 0.8 for 80 % of the alarms")
+    check_confidence(confidence)
     if prevalence is not None:
         check_prevalence(prevalence)
-    sure = dependent_share(check_confidence(confidence), 3)
-    steps = Steps.of(Sample.of(y_true, y_score))
+    return review_point(Steps.of(Sample.of(y_true, y_score)), precision, tpr, prevalence, confidence)
+
+
+def review_point(steps: Steps, precision: float, tpr: float, prevalence: float | None, confidence: float) -> Review:
+    """The two thresholds of a review."""
+    sure = dependent_share(confidence, 3)
     kept = recall_span(steps, tpr, sure)
     if kept.empty:
         raise NotEnoughPositives(steps.positives, tpr, sure, shared=", a third of the risk")
     shown = precision_span(steps, precision, prevalence, sure)
     lower, upper, highest = kept.first, -1, None
-    if shown.empty:
+    if shown.empty and advice:
 
         def showable(target: float) -> bool:
             return not precision_span(steps, target, prevalence, sure).empty
 
         highest = nearest(precision, WEAKEST["precision"], showable)
-    else:
+    elif not shown.empty:
         upper = shown.last if shown.last < lower else max(lower, shown.first)
         lower = max(lower, upper)  # the walk may have started below the threshold that keeps the recall
     at_lower, at_upper = (_observed(steps, step, prevalence) for step in (lower, upper))
@@ -422,13 +429,6 @@ def _conflict(steps: Steps, asked: Asked, between: tuple[PromiseName, ...]) -> C
     counts = rows_of(steps.positives), rows_of(steps.negatives)
     more = [math.ceil((factor - 1) * count) for factor, count in zip(factors, counts, strict=True)]
     return Conflict(between, tuple(closest), *more)
-
-
-def _check_alarms(value: float) -> float:
-    """Alarms per 1,000 rows."""
-    if not 0 < value < 1000:
-        raise ValueError(f"alarms are per 1,000 rows and must lie between 0 and 1,000, got {value!r}")
-    return float(value)
 
 
 def _check_units(steps: Steps, asked: Asked) -> None:

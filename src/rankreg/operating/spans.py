@@ -31,7 +31,7 @@ from rankreg.operating.units import Per, Sample, Trials, UnitSizes, rows_of
 Counts = NDArray[np.int64]
 SPARED = 3  # the walk for a precision starts where so many false alarms would not yet end it
 CAUGHT_SHARE = 0.1  # of the risk of an alarm promise, for the true alarms; the rest is for the false ones
-TARGETS = 60  # that are tried to find the closest that is kept
+TARGETS = 40  # that are tried to find the closest that is kept
 MOST_OF_ONE, MOST_OF_BOTH = 100, 10_000  # times as many samples as there are, to look for what would suffice
 PromiseName = Literal["tpr", "fpr", "precision", "alarms"]
 WEAKEST: dict[PromiseName, float] = {"tpr": 0.0, "fpr": 1.0, "precision": 0.0, "alarms": 1000.0}  # asks nothing
