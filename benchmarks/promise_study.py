@@ -2,7 +2,8 @@
 
 Every draw is a sample from a population whose true recall and FPR are known at every threshold. A promise is broken
 if a threshold was given and the true value is on the wrong side. Where no threshold keeps the promises in truth,
-every threshold given is a broken promise. Results go to records/operating/promises.csv, a line per setting; what is there is not done again.
+every threshold given is a broken promise. Results go to records/operating/promises.csv, a line
+per setting; what is there is not done again.
 """
 
 import argparse
@@ -22,10 +23,21 @@ from rankreg.operating.spans import Asked, Steps
 from rankreg.operating.units import Sample
 
 PLACE = Path("records/operating/promises.csv")
-FIELDS = ("setting", "promised", "population", "positives", "negatives", "draws", "given", "broken")
-FIELDS += ("low", "high", "stated", "recall")
+FIELDS = [
+    "setting",
+    "promised",
+    "population",
+    "positives",
+    "negatives",
+    "draws",
+    "given",
+    "broken",
+    "low",
+    "high",
+    "stated",
+    "recall",
+]
 Scores = NDArray[np.float64]
-Share = Callable[[float], float]  # the share of a class at or above a threshold
 
 
 @dataclass(frozen=True)
@@ -148,9 +160,8 @@ def settings() -> list[Setting]:
                 Setting(count, 2000, shape, precision=0.5, prevalence=0.1),
                 Setting(count, 9 * count, shape, precision=0.8),
             ]
-        for count in (100, 2000):
-            found += [Setting(200, count, shape, fpr=0.1), Setting(200, count, shape, fpr=0.01)]
-        found += [
+        more = [Setting(200, count, shape, fpr=fpr) for count in (100, 2000) for fpr in (0.1, 0.01)]
+        more += [
             Setting(200, 2000, shape, precision=0.9, prevalence=0.3),
             Setting(2000, 5000, shape, precision=0.9, prevalence=0.3),
             Setting(500, 1000, shape, precision=0.9),
@@ -173,12 +184,12 @@ def settings() -> list[Setting]:
             Setting(200, 1000, shape, precision=0.6, prevalence=0.2, confidence=0.8),
             Setting(200, 1000, shape, precision=0.8, confidence=0.8),
         ]
+        found += [one for one in more if shape != "dip in precision" or one.precision is not None]
     # where the truth is exactly at the promise, or nothing can keep both
     edge = float(stats.norm.isf(0.9))
     at_edge = float(stats.norm.sf(edge + 2.0))
     found += [
-        Setting(count, 2000, tpr=0.9, fpr=round(at_edge + extra, 4), confidence=sure)
-        for count in (100, 400)
+        Setting(400, 2000, tpr=0.9, fpr=round(at_edge + extra, 4), confidence=sure)
         for extra in (-0.002, 0.002, 0.05)
         for sure in (0.9, 0.95)
     ]
@@ -220,7 +231,7 @@ def _one_review(setting: Setting, labels: NDArray[np.int64], scores: Scores) -> 
         setting.tpr,
         setting.prevalence,
         setting.confidence,
-        advice=False,
+        advise=False,
     )
     share = setting.prevalence or setting.positives / (setting.positives + setting.negatives)
     top = np.inf if found.alarm_from is None else found.alarm_from

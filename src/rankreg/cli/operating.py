@@ -83,6 +83,8 @@ def certify(
     targets = tpr or [opt.TPR]
     if (cost_miss is None) != (cost_alarm is None):
         raise ValueError("--cost-miss and --cost-alarm belong together: give both")
+    if per_day is not None and alarms is None and not review:
+        raise ValueError("--per-day says how many rows come per day for --alarms or --review: give one of them")
     promises = _promises(tpr, fpr, precision, alarms, per_day)
     if (promises or review) and (group is not None or len(targets) > 1 or cost_miss is not None):
         raise ValueError(
@@ -350,11 +352,8 @@ def _promises(
     tpr: list[float] | None, fpr: float | None, precision: float | None, alarms: float | None, per_day: float | None
 ) -> dict[str, Any]:
     """The promises besides a recall, with the recall if one was given; nothing if a recall alone is promised."""
-    if per_day is not None:
-        if alarms is None and precision is None:
-            raise ValueError("--per-day says how many rows come per day for --alarms or --review: give one of them")
-        if not 0 < per_day < float("inf"):
-            raise ValueError(f"--per-day must be a number of rows above 0, got {per_day:g}")
+    if per_day is not None and not 0 < per_day < float("inf"):
+        raise ValueError(f"--per-day must be a number of rows above 0, got {per_day:g}")
     if alarms is not None and per_day is not None:
         if not 0 < alarms < per_day:
             raise ValueError(f"--alarms must lie between 0 and the {per_day:g} rows per day, got {alarms:g}")

@@ -213,7 +213,7 @@ def certify_groups(
         The point of each certified group, one for all of them, and why the other groups have none.
 
     Raises:
-        NotEnoughPositives: every group has too few positives; the message names the worst group.
+        NotEnoughPositives: every group has too few positives; the message names the largest.
         ValueError: the labels, scores, groups or settings make no sense.
 
     >>> labels, scores = [0] * 900 + [1] * 100, [*range(900), *range(800, 900)]
@@ -273,7 +273,7 @@ def _group_ranks(
 ) -> tuple[dict[str, int], float, dict[str, str]]:
     """The certified rank of each group, the confidence of each, and why the other groups have none.
 
-    The group with the fewest positives is left out until the others share the confidence.
+    The group that can certify least is left out until the others share the confidence.
     """
     left = dict(trials)
     short: dict[str, str] = {}

@@ -283,15 +283,17 @@ def certify_review(
     return review_point(Steps.of(Sample.of(y_true, y_score)), precision, tpr, prevalence, confidence)
 
 
-def review_point(steps: Steps, precision: float, tpr: float, prevalence: float | None, confidence: float) -> Review:
-    """The two thresholds of a review."""
+def review_point(
+    steps: Steps, precision: float, tpr: float, prevalence: float | None, confidence: float, *, advise: bool = True
+) -> Review:
+    """The two thresholds. advise: look for the highest precision if the one asked for is not shown."""
     sure = dependent_share(confidence, 3)
     kept = recall_span(steps, tpr, sure)
     if kept.empty:
         raise NotEnoughPositives(steps.positives, tpr, sure, shared=", a third of the risk")
     shown = precision_span(steps, precision, prevalence, sure)
     lower, upper, highest = kept.first, -1, None
-    if shown.empty and advice:
+    if shown.empty and advise:
 
         def showable(target: float) -> bool:
             return not precision_span(steps, target, prevalence, sure).empty
