@@ -22,6 +22,33 @@ def certify(
     label: opt.Label,
     score: opt.Score,
     tpr: opt.Tprs = None,
+    fpr: Annotated[
+        float | None,
+        typer.Option(help="Promise: at most this share of the negatives raises an alarm.", show_default=False),
+    ] = None,
+    precision: Annotated[
+        float | None,
+        typer.Option(
+            help="Promise: at least this share of the alarms is real, at --prevalence or as in the file.",
+            show_default=False,
+        ),
+    ] = None,
+    alarms: Annotated[
+        float | None,
+        typer.Option(
+            help="Promise: at most so many alarms per 1,000 rows, or per day with --per-day.", show_default=False
+        ),
+    ] = None,
+    per_day: Annotated[
+        float | None, typer.Option(help="Rows per day. Then --alarms is per day.", show_default=False)
+    ] = None,
+    review: Annotated[
+        bool,
+        typer.Option(
+            "--review",
+            help="Three answers: alarm at --precision, review in between, dismiss what --tpr can spare.",
+        ),
+    ] = False,
     confidence: opt.Confidence = 0.95,
     group: Annotated[
         str | None, typer.Option(help="Column of groups: guarantee the recall in each.", show_default=False)
@@ -42,21 +69,36 @@ def certify(
     separator: opt.Separator = ",",
     as_json: opt.Json = False,
 ) -> None:
-    """Find the threshold with a guaranteed recall, and what it costs in false alarms."""
+    """Find the threshold that keeps your promises, and what it costs in false alarms.
+
+    Promise any of --tpr, --fpr, --precision and --alarms, alone or together: one --confidence holds for
+    all. Without a promise, --tpr 0.95 is promised. Exit status 1: no threshold keeps the promises; then
+    it is said which of them conflict and what would help.
+    """
     from rankreg import operating
     from rankreg.labels import LabelRule
-    from rankreg.report import text
+    from rankreg.report import promise_text, text
     from rankreg.score_files import ScoreColumns, check_units
 
     targets = tpr or [opt.TPR]
     if (cost_miss is None) != (cost_alarm is None):
         raise ValueError("--cost-miss and --cost-alarm belong together: give both")
+    if per_day is not None and alarms is None and not review:
+        raise ValueError("--per-day says how many rows come per day for --alarms or --review: give one of them")
+    promises = _promises(tpr, fpr, precision, alarms, per_day)
+    if (promises or review) and (group is not None or len(targets) > 1 or cost_miss is not None):
+        raise ValueError(
+            "--fpr, --precision, --alarms and --review go with one --tpr, and not with --group or costs: run"
+            " certify once for each"
+        )
+    if review and (precision is None or fpr is not None or alarms is not None or unit is not None):
+        raise ValueError("--review takes --precision and --tpr, and no other promise and no --unit")
     if sum([group is not None, len(targets) > 1, cost_miss is not None]) > 1:
         raise ValueError("--group, several --tpr and costs cannot be combined: run certify once for each")
     check_units(per, unit)
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
     table = _read(file, ScoreColumns(score, label, rule, group=group, unit=unit, separator=separator))
-    data = table.labelled(), table.scores
+    data: tuple[Any, Any] = table.labelled(), table.scores
     refused = [one.sentence for one in operating.findings(*data, units=table.units) if one.refuses]
     if refused:
         raise ValueError(f"not certified. {refused[0]}")
@@ -67,12 +109,25 @@ def certify(
         "per": per,
     }
     grid = None
+    if promises or review:
+        if review:
+            given: dict[str, Any] = {"precision": precision, "confidence": confidence, "prevalence": prevalence}
+            found: Any = operating.certify_review(*data, tpr=targets[0], **given)
+            threshold, lines = found.review_from, promise_text.review_lines(found, per_day)
+            kept = found.alarm_from is not None
+        else:
+            found = operating.certify_promises(*data, **(promises | settings))
+            threshold, lines = found.threshold, promise_text.promised_lines(found, per_day)
+            kept = threshold is not None
+        _show(found, lines, table, as_json, operating.findings(*data, threshold=threshold, units=table.units))
+        if not kept:
+            raise typer.Exit(1)
+        return
     if table.groups is not None:
-        found: Any = operating.certify_groups(
-            *data, table.groups, tpr=targets[0], names=table.group_names, **settings
-        )
-        point, grid = found.everyone, text.group_table(found)
-        lines = text.point_lines(point, where=" in every group")
+        found = operating.certify_groups(*data, table.groups, tpr=targets[0], names=table.group_names, **settings)
+        point, grid = found.everyone, promise_text.group_rows(found, text.group_table(found))
+        verdict, *rest = text.point_lines(point, where=promise_text.covered_groups(found))
+        lines = [verdict, *promise_text.uncertified_lines(found), *rest]
     elif len(targets) > 1:
         found = operating.certify_targets(*data, tprs=targets, **settings)
         point, lines = found.points[0], text.target_lines(found)
@@ -368,6 +423,21 @@ def _first_of_units(table: Any) -> Any:
 
     first = np.sort(np.unique(table.units, return_index=True)[1])
     return replace(table, scores=table.scores[first], times=None if table.times is None else table.times[first])
+
+
+def _promises(
+    tpr: list[float] | None, fpr: float | None, precision: float | None, alarms: float | None, per_day: float | None
+) -> dict[str, Any]:
+    """The promises besides a recall, with the recall if one was given; nothing if a recall alone is promised."""
+    if per_day is not None and not 0 < per_day < float("inf"):
+        raise ValueError(f"--per-day must be a number of rows above 0, got {per_day:g}")
+    if alarms is not None and per_day is not None:
+        if not 0 < alarms < per_day:
+            raise ValueError(f"--alarms must lie between 0 and the {per_day:g} rows per day, got {alarms:g}")
+        alarms = 1000 * alarms / per_day
+    given = {"fpr": fpr, "precision": precision, "alarms": alarms}
+    named = {name: value for name, value in given.items() if value is not None}
+    return named | {"tpr": tpr[0]} if named and tpr else named
 
 
 def _read(file: Any, columns: Any) -> Any:

@@ -19,11 +19,22 @@ from rankreg.operating.guarantees import NotEnoughPositives, highest_tpr, positi
 from rankreg.operating.intervals import Interval, auc_interval, fpr_at_tpr_interval
 from rankreg.operating.monitoring import Recertification, Watch, monitor, positives_until_alarm, recertify
 from rankreg.operating.points import CostChoice, Costs, Finding, OperatingPoint, Uncertified, findings
+from rankreg.operating.promises import (
+    Closest,
+    Conflict,
+    Promise,
+    PromisedPoint,
+    Review,
+    certify_promises,
+    certify_review,
+)
 from rankreg.operating.score_drift import Drift, drift
 
 __all__ = [
     "ChosenThreshold",
+    "Closest",
     "Comparison",
+    "Conflict",
     "CostChoice",
     "Costs",
     "Difference",
@@ -33,13 +44,18 @@ __all__ = [
     "Interval",
     "NotEnoughPositives",
     "OperatingPoint",
+    "Promise",
+    "PromisedPoint",
     "Recertification",
+    "Review",
     "TargetPoints",
     "Uncertified",
     "Watch",
     "auc_interval",
     "certify",
     "certify_groups",
+    "certify_promises",
+    "certify_review",
     "certify_targets",
     "choose_threshold",
     "compare",

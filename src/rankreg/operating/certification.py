@@ -7,8 +7,8 @@ where the n came from, and that the n are independent of each other. Where rows 
 pass their units: then the units must be independent (docs/decisions/0026).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -49,17 +49,19 @@ class TargetPoints(Record):
 
 @dataclass(frozen=True)
 class GroupPoints(Record):
-    """One certified point per group.
+    """One certified point per group, and the groups that are left uncertified.
 
     Attributes:
         confidence: with which all guarantees hold together.
-        points: the point of each group by its name.
-        everyone: one threshold that serves all groups.
+        points: the point of each certified group by its name.
+        everyone: one threshold that serves all certified groups; its counts are theirs.
+        uncertified: why each other group is left uncertified, by its name. `everyone` does not cover them.
     """
 
     confidence: float
     points: dict[str, OperatingPoint]
     everyone: OperatingPoint
+    uncertified: dict[str, str] = field(default_factory=dict)
 
 
 def certify(
@@ -191,8 +193,10 @@ def certify_groups(
 ) -> GroupPoints:
     """A certified threshold for every group, and one for all. All recalls hold at once with the confidence.
 
-    Groups are independent samples, so each gets confidence^(1/#groups). Where a unit has rows in
-    several groups, the risk is divided instead. The lowest threshold serves all groups.
+    Groups are independent samples, so each certified group gets confidence^(1/#certified groups). Where a
+    unit has rows in several groups, the risk is divided instead. The lowest threshold serves all of
+    them. A group with too few positives is named and left uncertified; it does not block the others.
+    Which groups these are depends on their sizes, not on the scores.
 
     Args:
         y_true: labels, 1 for the critical class.
@@ -206,10 +210,10 @@ def certify_groups(
         per: "row" (default) or "unit", as for `certify`.
 
     Returns:
-        The point of each group, and one for everyone.
+        The point of each certified group, one for all of them, and why the other groups have none.
 
     Raises:
-        NotEnoughPositives: a group has too few positives; the message names the worst group.
+        NotEnoughPositives: every group has too few positives; the message names the largest.
         ValueError: the labels, scores, groups or settings make no sense.
 
     >>> labels, scores = [0] * 900 + [1] * 100, [*range(900), *range(800, 900)]
@@ -224,19 +228,29 @@ def certify_groups(
         raise ValueError(f"expected one group per sample, shape {sample.scores.shape}, got {members.shape}")
     values, places = np.unique(members, return_inverse=True)
     share = dependent_share if _spans_groups(sample, places) else independent_share
-    each = share(confidence, len(values))
     parts = {
         str(value) if names is None else names[int(value)]: sample.part(places == place)
         for place, value in enumerate(values)
     }
-    ranks = _group_ranks(parts, tpr, each, confidence, per)
+    uncertified = {
+        name: f"group {name!r} has no negatives: its false alarms are undefined; drop or merge it"
+        for name, part in parts.items()
+        if not len(part.negatives)
+    }
+    trials = {name: part.judged(per).trials for name, part in parts.items() if name not in uncertified}
+    if not trials:
+        raise ValueError(next(iter(uncertified.values())))
+    ranks, each, short = _group_ranks(trials, tpr, confidence, share)
+    uncertified |= short
     settings: dict[str, Any] = {"tpr": tpr, "fpr_confidence": each, "prevalence": prevalence, "per": per}
-    points = {name: point_at(part, ranks[name], confidence=each, **settings) for name, part in parts.items()}
+    points = {name: point_at(parts[name], rank, confidence=each, **settings) for name, rank in ranks.items()}
     lowest = min(points.values(), key=lambda point: point.threshold).threshold
-    below = int(np.count_nonzero(sample.judged(per).scores < lowest))
+    certified = [name in points for name in parts]
+    covered = sample.part(np.array(certified)[places]) if uncertified else sample
+    below = int(np.count_nonzero(covered.judged(per).scores < lowest))
     settings["fpr_confidence"] = confidence
-    everyone = point_at(sample, below + 1, confidence=confidence, threshold=lowest, **settings)
-    return GroupPoints(confidence, points, everyone)
+    everyone = point_at(covered, below + 1, confidence=confidence, threshold=lowest, **settings)
+    return GroupPoints(confidence, points, everyone, uncertified)
 
 
 def _rank(trials: Trials, tpr: float, confidence: float) -> int:
@@ -254,24 +268,31 @@ def _spans_groups(sample: Sample, places: NDArray[np.integer]) -> bool:
     return int(pairs.shape[1]) > len(np.unique(sample.units))
 
 
-def _group_ranks(parts: dict[str, Sample], tpr: float, each: float, together: float, per: Per) -> dict[str, int]:
-    """The certified rank of every group; if groups have too few positives, the message names the worst of them."""
-    for name, part in parts.items():
-        if not len(part.negatives):
-            raise ValueError(f"group {name!r} has no negatives: its false alarms are undefined; drop or merge it")
-    trials = {name: part.judged(per).trials for name, part in parts.items()}
-    ranks = {name: certified_rank(found, tpr, each) for name, found in trials.items()}
-    if not all(ranks.values()):
-        shared = f", which each of {len(parts)} groups needs for {percent(together)} in all of them together"
-        raise min(
-            (
-                NotEnoughPositives(trials[name], tpr, each, f" in group {name!r}", shared)
-                for name, rank in ranks.items()
-                if not rank
-            ),
-            key=lambda shortage: shortage.highest_tpr,
-        )
-    return ranks
+def _group_ranks(
+    trials: dict[str, Trials], tpr: float, confidence: float, share: Callable[[float, int], float]
+) -> tuple[dict[str, int], float, dict[str, str]]:
+    """The certified rank of each group, the confidence of each, and why the other groups have none.
+
+    The group that can certify least is left out until the others share the confidence.
+    """
+    left = dict(trials)
+    short: dict[str, str] = {}
+    while True:
+        each = share(confidence, len(left))
+        ranks = {name: certified_rank(found, tpr, each) for name, found in left.items()}
+        if all(ranks.values()):
+            return ranks, each, short
+        together = f", which each of {len(left)} groups needs for {percent(confidence)} in all of them together"
+        shortages = {
+            name: NotEnoughPositives(left[name], tpr, each, f" in group {name!r}", together)
+            for name, rank in ranks.items()
+            if not rank
+        }
+        worst = min(shortages, key=lambda name: shortages[name].highest_tpr)
+        if len(left) == 1:
+            raise NotEnoughPositives(left[worst], tpr, each, f" in group {worst!r}, the largest")
+        short[worst] = str(shortages[worst])
+        del left[worst]
 
 
 @dataclass(frozen=True)

@@ -178,9 +178,16 @@ def bounds(
             return 1 - trials.largest_share(trials.rows - successes, risk), trials.largest_share(successes, risk)
         trials = trials.rows
     sure = np.asarray(confidence, dtype=np.float64)
-    least = special.betaincinv(np.maximum(successes, 1), trials - successes + 1, 1 - sure)
     most = special.betaincinv(successes + 1, np.maximum(trials - successes, 1), sure)
-    return np.where(successes > 0, least, 0.0), np.where(successes < trials, most, 1.0)
+    return least_share(successes, trials, sure), np.where(successes < trials, most, 1.0)
+
+
+def least_share(
+    successes: NDArray[np.integer], trials: int, confidence: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """The lower bound of many shares of independent rows: Clopper–Pearson."""
+    least = special.betaincinv(np.maximum(successes, 1), trials - successes + 1, 1 - np.asarray(confidence))
+    return np.where(successes > 0, least, 0.0)
 
 
 def proved_shares(trials: Trials) -> NDArray[np.float64]:

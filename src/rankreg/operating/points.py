@@ -10,6 +10,7 @@ from rankreg.metrics import auc, empirical_thresholds
 from rankreg.notation import Record, share
 from rankreg.operating.guarantees import bounds, check_prevalence, shortfall_risk, upper_bound
 from rankreg.operating.intervals import Interval, auc_interval
+from rankreg.operating.spans import at_or_above
 from rankreg.operating.units import Judged, Per, Sample, rows_of, shares_units, units_of
 
 FprMethod = Literal["clopper-pearson", "dkw", "units", "units at any threshold"]
@@ -273,9 +274,7 @@ def _cheapest(sample: Sample, certified: float, costs: Costs, prevalence: float)
     ordered = np.sort(sample.positives)
     candidates = np.unique(ordered[ordered <= certified])
     missed = np.searchsorted(ordered, candidates, side="left") / len(ordered)
-    places = np.searchsorted(candidates, sample.negatives, side="right")
-    below = np.cumsum(np.bincount(places, minlength=len(candidates) + 1))[:-1]
-    fpr = 1 - below / len(sample.negatives)
+    fpr = at_or_above(candidates, sample.negatives) / len(sample.negatives)
     expected = 1000 * (prevalence * costs.miss * missed + (1 - prevalence) * costs.alarm * fpr)
     best = len(expected) - 1 - int(np.argmin(expected[::-1]))  # the highest of equally cheap thresholds
     return float(candidates[best]), CostChoice(costs, float(expected[best]), float(expected[-1]), certified)

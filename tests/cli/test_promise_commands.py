@@ -1,0 +1,108 @@
+"""`rankreg certify` with promises, a review and small groups: what is printed, what is refused."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rankreg.operating import certify_promises, certify_review
+from tests.cli.test_operating_commands import COLUMNS, result_of
+from tests.conftest import Run
+
+
+def as_json(record: dict[str, object]) -> object:
+    return json.loads(json.dumps(record))
+
+
+def test_certify_prints_the_promises_that_the_function_returns(run: Run, table: pd.DataFrame) -> None:
+    data = table["truth"], table["model output"]
+    asked = ("--tpr", "0.8", "--precision", "0.1", "--alarms", "400", "--prevalence", "0.05")
+    status, out, _ = run("certify", "scores.csv", *COLUMNS, *asked, "--json")
+    expected = certify_promises(*data, tpr=0.8, precision=0.1, alarms=400, prevalence=0.05)
+    assert status == 0
+    assert result_of(out) == as_json(expected.to_dict())
+    _, out, _ = run("certify", "scores.csv", *COLUMNS, "--alarms", "800", "--per-day", "4000", "--json")
+    assert result_of(out) == as_json(certify_promises(*data, alarms=200).to_dict())
+
+
+def test_promises_are_said_first_and_then_the_price(run: Run, table: pd.DataFrame) -> None:
+    found = certify_promises(table["truth"], table["model output"], tpr=0.8, fpr=0.3, prevalence=0.05)
+    _, out, _ = run("certify", "scores.csv", *COLUMNS, "--tpr", "0.8", "--fpr", "0.3", "--prevalence", "0.05")
+    lines = out.splitlines()
+    assert re.findall(r"[\d.]+ %", lines[0]) == ["80 %", "30 %", "95 %"]
+    assert "false alarms per 1,000" in lines[1]
+    assert f"alarm when score ≥ {found.threshold!r}" in out
+    _, out, _ = run("certify", "scores.csv", *COLUMNS, "--alarms", "800", "--per-day", "4000")
+    assert "at most 800 alarms per day" in out.splitlines()[0]
+
+
+def test_a_conflict_is_status_one_and_says_what_would_help(run: Run, table: pd.DataFrame) -> None:
+    asked = ("--tpr", "0.95", "--fpr", "0.05")
+    status, out, error = run("certify", "scores.csv", *COLUMNS, *asked)
+    assert (status, error) == (1, "")
+    (conflict,) = certify_promises(table["truth"], table["model output"], tpr=0.95, fpr=0.05).conflicts
+    for one in conflict.closest:
+        assert repr(one.threshold) in out
+    assert out.startswith("Not certified")
+    status, out, _ = run("certify", "scores.csv", *COLUMNS, *asked, "--json")
+    assert status == 1
+    assert json.loads(out)["threshold"] is None
+    assert json.loads(out)["conflicts"] == [as_json(conflict.to_dict())]
+
+
+def test_a_review_prints_two_thresholds_and_its_load(run: Run, table: pd.DataFrame) -> None:
+    found = certify_review(table["truth"], table["model output"], precision=0.8, tpr=0.9)
+    asked = ("certify", "scores.csv", *COLUMNS, "--review", "--precision", "0.8", "--tpr", "0.9")
+    status, out, _ = run(*asked, "--json")
+    assert status == 0
+    assert result_of(out) == as_json(found.to_dict())
+    out = run(*asked)[1]
+    for value in (found.alarm_from, found.review_from):
+        assert repr(value) in out
+    assert "reviews" in out.splitlines()[1]
+    assert "per day" in run(*asked, "--per-day", "500")[1].splitlines()[1]
+    status, out, _ = run(*asked[:-4], "--precision", "0.999", "--prevalence", "0.001")
+    assert status == 1
+    assert out.startswith("Not certified")
+
+
+def test_a_small_group_is_shown_uncertified(run: Run, table: pd.DataFrame) -> None:
+    site = np.where(np.arange(2000) % 40 == 0, "small clinic", table["sex"])
+    table.assign(site=site).to_csv("sites.csv", index=False)
+    arguments = ("certify", "sites.csv", *COLUMNS, "--group", "site", "--tpr", "0.95")
+    status, out, _ = run(*arguments)
+    assert status == 0
+    assert re.search(r"^small clinic +not certified", out, flags=re.MULTILINE)
+    assert "in each of the groups f, m" in out
+    found = json.loads(run(*arguments, "--json")[1])
+    assert list(found["points"]) == ["f", "m"]
+    assert list(found["uncertified"]) == ["small clinic"]
+    covered = table.loc[site != "small clinic", "truth"].sum()
+    assert found["everyone"]["positives"] == covered
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (("--fpr", "2"), "fpr must lie"),
+        (("--precision", "0"), "precision must lie"),
+        (("--alarms", "1500"), "between 0 and 1,000"),
+        (("--alarms", "50", "--per-day", "20"), "between 0 and the 20 rows per day"),
+        (("--alarms", "50", "--per-day", "0"), "above 0"),
+        (("--per-day", "100"), "give one of them"),
+        (("--review",), "--review takes --precision"),
+        (("--review", "--precision", "0.9", "--fpr", "0.1"), "no other promise"),
+        (("--fpr", "0.1", "--group", "sex"), "run certify once for each"),
+        (("--fpr", "0.1", "--tpr", "0.9", "--tpr", "0.8"), "run certify once for each"),
+        (("--fpr", "0.1", "--cost-miss", "5", "--cost-alarm", "1"), "run certify once for each"),
+        (("--fpr", "0.1", "--per", "unit"), "add --unit"),
+    ],
+)
+def test_bad_promises_are_a_message_and_status_two(
+    run: Run, table: pd.DataFrame, asked: tuple[str, ...], message: str
+) -> None:
+    status, out, error = run("certify", "scores.csv", *COLUMNS, *asked)
+    assert (status, out) == (2, "")
+    assert message in error
