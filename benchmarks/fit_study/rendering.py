@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import t
 
 from benchmarks.coverage_study import table as coverage_table
+from benchmarks.rank_study import summary as rank_summary
 
 MEASURES = {"fpr98": "FPR@98", "fpr95": "FPR@95", "fpr90": "FPR@90", "auc": "AUC"}
 OURS = "rankreg fit"
@@ -28,6 +29,7 @@ COMBINED = (
 def page(records: Path) -> str:
     """The whole page."""
     shared, development = pd.read_csv(records / "shared.csv"), pd.read_csv(records / "development.csv")
+    ranking = pd.read_csv(records / "ranking.csv")
     development = development[development["method"].isin(COMBINED)]
     return (
         (Path(__file__).parent / "page.md")
@@ -38,6 +40,8 @@ def page(records: Path) -> str:
             shared_tables=_tables(shared),
             beside_best=_beside_best(shared),
             term=_term(shared),
+            ranking=rank_summary(ranking),
+            ranking_repetitions=len(ranking[["repetition", "half"]].drop_duplicates()),
             development_count=development["table"].nunique(),
             development=means(development, OURS),
             coverage=coverage_table(pd.read_csv(records / "coverage.csv")),
