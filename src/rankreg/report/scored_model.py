@@ -47,6 +47,8 @@ class Model:
         units: one value per sample, the same for dependent samples, e.g. those of one patient.
         threshold: the threshold in use, chosen by these scores, e.g. that of a fitted model. The page shows it
             as it is. By default the report chooses.
+        others: more scores of this model by name, e.g. {"test": scores}. The page says how the threshold does
+            on them, beside the samples that chose it.
 
     >>> model = Model("new", np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.3, 0.9]))
     >>> model.positives.tolist()
@@ -62,10 +64,11 @@ class Model:
     source: Mapping[str, str] = field(default_factory=dict)
     units: NDArray[Any] | None = None
     threshold: float | None = None
+    others: Mapping[str, Scores] = field(default_factory=dict)
 
     @classmethod
     def of(cls, name: str, scores: Scores, **more: Any) -> "Model":
-        """From `Scores` with their units; more: details, image, source, threshold."""
+        """From `Scores` with their units; more: details, image, source, threshold, others."""
         return cls(name, scores.labels, scores.values, scores.ids, units=scores.units, **more)
 
     @classmethod
