@@ -74,7 +74,7 @@ def roc_frames(lowest_target: float, farthest_fpr: float, least_fpr: float | Non
     right = _ceiling(min(1.0, max(1.2 * farthest_fpr, 1e-4)))
     across, title = Axis(0, 1, *ACROSS, shares), "ROC curve, both scales linear"
     if least_fpr is not None:
-        power = math.floor(math.log10(max(least_fpr, LEAST)) + 1e-9)
+        power = min(-1, math.floor(math.log10(max(least_fpr, LEAST)) + 1e-9))
         powers = tuple((10.0**place, percent(10.0**place)) for place in range(power, 1))
         across, title = Axis(power, 0, *ACROSS, powers, "log"), "ROC curve, false positive rate on a log scale"
     whole = Frame("whole", title, 420, 362, across, Axis(0, 1, *UP, shares))
@@ -143,7 +143,7 @@ def band_path(band: Sequence[Interval], frame: Frame) -> str:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Two rows of bars over one axis of scores: positives above, on a linear scale, negatives below, on a log scale."""
+    """Two rows of bars over one axis of scores: positives above, linear, and negatives below, on a log scale."""
 
     x: Axis
     up: Axis

@@ -137,17 +137,13 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
     found = cards(models, chosen.tprs, chosen.confidence, chosen.prevalence, chosen.per, chosen.basis)
     owners = [model for model in models for _ in targets]
     verdicts = [_verdict(*one, chosen) for one in zip(owners, found, at_targets, strict=True)]
-    comparisons = [
-        (
-            other.name,
-            comparison_lines(
-                compare(*pair, tpr=tpr, confidence=chosen.confidence, units=first.units), (first.name, other.name)
-            ),
-        )
-        for other, pair in zip(others, pairs, strict=True)
-        for tpr in chosen.tprs
-        if min(n, m) > 1  # the spread of a single sample is unknown
-    ]
+    comparisons = (
+        []
+        if min(n, m) == 1
+        else [  # the spread of a single sample is unknown
+            row for other, pair in zip(others, pairs, strict=True) for row in _compared(first, other, pair, chosen)
+        ]
+    )
     listed = charts.listed_tprs(chosen.tprs)
     areas = [charts.area(model, chosen.confidence) for model in models]
     data = {
@@ -231,7 +227,9 @@ def _verdict(model: Model, card: Card, at: Values, settings: Settings) -> Verdic
     if price == "useless" and model.refused is None:
         named = findings(model.labels, model.scores, threshold=threshold, units=model.units)
         said = [one.sentence for one in named if one.name == "alarms-on-everything"]
-        random = "At this threshold alarms at random would catch as many positives. Use a lower TPR or a better model"
+        random = (
+            "At this threshold alarms at random would catch as many positives. Use a lower TPR or a better model"
+        )
         title, beware = "Useless", (said or [random])[0]
     keep = 1000 * (1 - float(str(at["prevalence"])))
     others = []
@@ -250,6 +248,17 @@ def _verdict(model: Model, card: Card, at: Values, settings: Settings) -> Verdic
             )
         )
     return Verdict(model, card, at, tone, title, beware, tuple(others))
+
+
+def _compared(first: Model, other: Model, pair: tuple[Any, ...], settings: Settings) -> list[tuple[str, ...]]:
+    """Rows of other model, verdict, difference and warning: by the FPR at every target, then by the AUC."""
+    rows, area = [], ("", "")
+    for tpr in dict.fromkeys(settings.tprs):
+        found = compare(*pair, tpr=tpr, confidence=settings.confidence, units=first.units)
+        said = dict(comparison_lines(found, (first.name, other.name)))
+        rows.append((other.name, said["False alarms"], said[f"FPR at {percent(tpr)} TPR"], said.get("Beware", "")))
+        area = said["Ranking"], said["AUC"]
+    return [*rows, (other.name, *area, "")]
 
 
 def _plain(settings: Settings) -> dict[str, Any]:

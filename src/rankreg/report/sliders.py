@@ -47,7 +47,7 @@ LABELLED: dict[str, Shares] = {  # stops with a tick, those that deserve a label
     "confidence": (0.9, 0.95, 0.99, 0.85),
     "prevalence": (0.01, 0.001, 0.1),
 }
-APART = 0.16  # of a slider's width: labels closer than this would touch on a phone
+APART = 0.18  # of a slider's width: labels closer than this would touch on a phone
 PRICES: tuple[tuple[float, str], ...] = ((0.1, "low"), (0.5, "high"))  # FPR up to which a price has its name
 
 
@@ -146,9 +146,9 @@ class Ranks(Record):
 class Counts(Record):
     """One model at each rank: the threshold as text, positives and negatives that reach it; by cell, FPR bounds.
 
-    rounded: the thresholds with four digits. tied: 1 where other positives have the score of that rank too, or share units. caught: of what is ranked. rows:
-    of the positive rows, which are `positives` in number. refused: whether the scores are such that no threshold of
-    theirs should be used.
+    rounded: thresholds with four digits. tied: 1 where other positives have the score of that rank too, or share
+    units. caught: of what is ranked. rows: of the positive rows, which are `positives` in number. refused: whether
+    the scores are such that no threshold of theirs should be used.
     """
 
     name: str
