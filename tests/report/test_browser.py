@@ -12,6 +12,7 @@ from rankreg.notation import number, percent, share
 from rankreg.operating import OperatingPoint, certify
 from rankreg.report import Model, Settings, write
 from rankreg.report.page import FORMATS
+from rankreg.report.sliders import price
 from rankreg.report.text import rounded_threshold
 from tests.report.conftest import Open, made_model
 from tests.report.test_page import HOSTILE
@@ -160,6 +161,7 @@ def test_every_number_is_pythons_to_the_last_bit(open_page: Open, two: Path) -> 
         )
         assert {name: values[name] for name in SHARED} == {name: point.to_dict()[name] for name in SHARED}
         assert float(values["threshold"]) == point.threshold
+        assert values["price"] == price(point.recall, point.fpr, point.fpr_at_most)
         certified += 1
     assert certified > 100
 

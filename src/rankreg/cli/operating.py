@@ -250,6 +250,10 @@ def report(
         list[str] | None,
         typer.Option(help="Name of a model; repeatable, in the order of the files.", show_default=False),
     ] = None,
+    test: Annotated[
+        Path | None,
+        typer.Option(help="Labelled file with the same columns, e.g. a test part: how the threshold does on it."),
+    ] = None,
     separator: opt.Separator = ",",
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Operating point report",
 ) -> None:
@@ -286,7 +290,9 @@ def report(
     for (file, column), model in zip(pairs, names, strict=True):
         columns = ScoreColumns(column, label, rule, id=id_column, unit=unit, separator=separator)
         with waiting(f"reading {file.name}"):
-            models.append(Model.from_file(file, columns, model, show=show or (), image=image, images=images))
+            models.append(
+                Model.from_file(file, columns, model, show=show or (), image=image, images=images, test=test)
+            )
     with waiting(f"writing {out.name}"):
         write(out, models, settings)
     size = "written" if to_stream else f"{out.stat().st_size / 1000:,.0f} kB"

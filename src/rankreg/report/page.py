@@ -23,7 +23,17 @@ from rankreg.operating.units import Per, Sample
 from rankreg.report import charts
 from rankreg.report.examples import hardest
 from rankreg.report.scored_model import Model, check_models, paired_scores
-from rankreg.report.sliders import PRICES, Setting, Stops, Values, counts_for, ranks_for, ticks, values_at
+from rankreg.report.sliders import (
+    NEARLY_ALL,
+    PRICES,
+    Setting,
+    Stops,
+    Values,
+    counts_for,
+    ranks_for,
+    ticks,
+    values_at,
+)
 from rankreg.report.text import Basis, Card, cards, comparison_lines
 from rankreg.safe_files import write_whole
 
@@ -148,6 +158,7 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
     areas = [charts.area(model, chosen.confidence) for model in models]
     data = {
         "prices": PRICES,
+        "nearly_all": NEARLY_ALL,
         "stops": stops.to_dict(),
         "setting": setting.to_dict(),
         "negatives": m,
@@ -226,11 +237,9 @@ def _verdict(model: Model, card: Card, at: Values, settings: Settings) -> Verdic
     beware = None
     if price == "useless" and model.refused is None:
         named = findings(model.labels, model.scores, threshold=threshold, units=model.units)
-        said = [one.sentence for one in named if one.name == "alarms-on-everything"]
-        random = (
-            "At this threshold alarms at random would catch as many positives. Use a lower TPR or a better model"
-        )
-        title, beware = "Useless", (said or [random])[0]
+        said = [one.sentence for one in named if one not in model.findings]  # those about the threshold
+        alarming = f"{share(float(str(at['fpr'])))} of the negatives raise an alarm"
+        title, beware = "Useless", (said or [f"{alarming}. Use a lower TPR or a better model"])[0]
     keep = 1000 * (1 - float(str(at["prevalence"])))
     others = []
     for name, scores in model.others.items():

@@ -81,12 +81,19 @@ class Model:
         show: Sequence[str] = (),
         image: str | None = None,
         images: Path | None = None,
+        test: Path | None = None,
     ) -> "Model":
-        """From a score file. show, image: columns; images: a folder; see `rankreg report --help`."""
+        """From a score file. show, image: columns; images: a folder; test: a file; see `rankreg report --help`."""
         header = column_names(path, columns.delimiter)
         pictured = [image] if image else []
         check_columns([*show, *pictured], header, str(path))
         table = read_scores(path, columns)
+        others = {}
+        if test is not None:
+            tested = read_scores(test, columns)
+            rows = np.arange(len(tested.scores)) if tested.ids is None else tested.ids
+            units = None if tested.units is None else tested.units.astype(np.int64)
+            others["test"] = Scores(rows.astype(str), tested.labelled(), tested.scores, units)
         used = {columns.score, columns.label, columns.id, image}
         shown = list(show) or [column for column in header if column not in used][:SHOWN]
         pictures: dict[int, str] = {}
@@ -110,6 +117,7 @@ class Model:
             image=images_in(images or path.parent, pictures.__getitem__) if image or images else None,
             source={"file": path.name, "column": columns.score, "sha256": digest},
             units=table.units,
+            others=others,
         )
 
     @cached_property

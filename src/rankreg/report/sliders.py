@@ -49,6 +49,7 @@ LABELLED: dict[str, Shares] = {  # stops with a tick, those that deserve a label
 }
 APART = 0.18  # of a slider's width: labels closer than this would touch on a phone
 PRICES: tuple[tuple[float, str], ...] = ((0.1, "low"), (0.5, "high"))  # FPR up to which a price has its name
+NEARLY_ALL = 0.95  # a threshold that this share of the negatives reaches tells nothing apart
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,10 @@ def ticks(name: str, stops: Shares) -> list[Tick]:
 def price(recall: float, fpr: float, fpr_at_most: float) -> str:
     """What the false alarms come to in a word: "low", "high", "very high" or "useless"; `page.js` repeats it.
 
-    Useless is a point on or below the diagonal of the ROC: alarms at random catch as many positives.
+    Useless is a point on or below the diagonal of the ROC, since alarms at random catch as many positives, and a
+    threshold that nearly all negatives reach.
     """
-    if fpr >= recall:
+    if fpr >= min(recall, NEARLY_ALL):
         return "useless"
     return next((word for most, word in PRICES if fpr_at_most <= most), "very high")
 

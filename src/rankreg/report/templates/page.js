@@ -38,7 +38,7 @@ const rankreg = (() => {
       both: Math.max(0, 2 * confidence - 1),
       enough: Boolean(ranks.certified[cell]),
       certified: Boolean(ranks.certified[cell]) && !counts.refused,
-      price: fpr >= rowRecall ? "useless" : data.prices.find(([most]) => bound <= most)?.[1] ?? "very high",
+      price: fpr >= Math.min(rowRecall, data.nearly_all) ? "useless" : data.prices.find(([most]) => bound <= most)?.[1] ?? "very high",
       threshold: counts.thresholds[place],
       rounded: counts.rounded[place],
       rank: ranks.ranks[place],
