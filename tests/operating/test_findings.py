@@ -135,20 +135,20 @@ def test_a_report_shows_reversed_scores_and_useless_thresholds_as_no_success() -
     assert '<tr class="bad">' in page
     assert '<tr class="good">' not in page
     assert 'data-when="refused">' in page
-    assert 'data-when="certified low" hidden' in page
+    assert 'data-when="certified fixed low" hidden' in page
 
     page = render([Model("model", LABELS, HARD)], Settings(tprs=(0.97,)))
     assert 'data-finding="two-values"' in page
     assert 'data-finding="useless"' in page
     assert '<tr class="bad">' in page
     assert '<tr class="good">' not in page
-    assert 'data-when="certified low" hidden' in page
+    assert 'data-when="certified fixed low" hidden' in page
     assert '"alarms-on-everything"' in page or "alarms-on-everything&#34;" in page  # in the card's JSON
 
     page = render([Model("model", LABELS, scores(5.0))], Settings(tprs=(0.9,)))
     assert "data-finding" not in page
     assert '<tr class="good">' in page
-    assert 'data-when="certified low">' in page
+    assert 'data-when="certified fixed low">' in page
 
 
 def test_the_page_states_no_chance_of_falling_short_where_everything_alarms() -> None:
