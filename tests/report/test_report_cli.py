@@ -102,6 +102,12 @@ def test_a_test_file_stands_beside_the_file_that_chose_the_threshold(run: Run, t
     assert f'data-other="test"><em>test:</em> {missed} of {len(positive)} (' in page
     status, _, error = run("scores.csv", *COLUMNS, "--score", "old one", "--test", "absent.csv")
     assert (status, "absent.csv" in error) == (2, True)
+    two = ("scores.csv", "test.csv", *COLUMNS, "--score", "old one", "--id", "sample no")
+    status, _, error = run(*two, "--test", "test.csv")  # whose model's scores would it hold?
+    assert (status, "once per file" in error) == (2, True)
+    test.assign(truth=1).to_csv("one class.csv", index=False)
+    status, _, error = run("scores.csv", *COLUMNS, "--score", "old one", "--test", "one class.csv")
+    assert (status, "scores, test: undefined without negatives" in error) == (2, True)
 
 
 def test_labels_are_mapped_as_told_and_never_guessed(run: Run, table: pd.DataFrame) -> None:

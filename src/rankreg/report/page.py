@@ -147,13 +147,12 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
     found = cards(models, chosen.tprs, chosen.confidence, chosen.prevalence, chosen.per, chosen.basis)
     owners = [model for model in models for _ in targets]
     verdicts = [_verdict(*one, chosen) for one in zip(owners, found, at_targets, strict=True)]
-    comparisons = (
-        []
-        if min(n, m) == 1
-        else [  # the spread of a single sample is unknown
-            row for other, pair in zip(others, pairs, strict=True) for row in _compared(first, other, pair, chosen)
-        ]
-    )
+    comparisons = [
+        row
+        for other, pair in zip(others, pairs, strict=True)
+        if min(n, m) > 1  # the spread of a single sample is unknown
+        for row in _compared(first, other, pair, chosen)
+    ]
     listed = charts.listed_tprs(chosen.tprs)
     areas = [charts.area(model, chosen.confidence) for model in models]
     data = {
@@ -243,7 +242,10 @@ def _verdict(model: Model, card: Card, at: Values, settings: Settings) -> Verdic
     keep = 1000 * (1 - float(str(at["prevalence"])))
     others = []
     for name, scores in model.others.items():
-        sample = Sample.of(scores.labels, scores.values, scores.units)
+        try:
+            sample = Sample.of(scores.labels, scores.values, scores.units)
+        except ValueError as error:
+            raise ValueError(f"{model.name}, {name}: {error}") from error
         judged = sample.judged(settings.per)
         missed = int(np.count_nonzero(judged.scores < threshold))
         false = share_interval(sample.alarms(threshold)[1], sample.negative_trials, confidence=settings.confidence)

@@ -115,7 +115,8 @@ class Model:
             table.ids,
             details=details,
             image=images_in(images or path.parent, pictures.__getitem__) if image or images else None,
-            source={"file": path.name, "column": columns.score, "sha256": digest},
+            source={"file": path.name, "column": columns.score, "sha256": digest}
+            | ({} if test is None else {"test": test.name}),
             units=table.units,
             others=others,
         )
