@@ -156,26 +156,28 @@ def test_an_evaluation_carries_the_findings_at_its_threshold() -> None:
 def test_a_report_shows_reversed_scores_and_useless_thresholds_as_no_success() -> None:
     page = render([Model("model", LABELS, scores(-2.0))], Settings(tprs=(0.9,)))
     assert 'data-finding="reversed"' in page
-    assert 'class="good"><strong>model' not in page
-    assert '<p class="bad" id="state-refused" data-when="refused">' in page
-    assert 'id="state-fixed" data-when="fixed certified useful" hidden' in page
+    assert '<tr class="bad">' in page
+    assert '<tr class="good">' not in page
+    assert 'data-when="refused">' in page
+    assert 'data-when="certified fixed low" hidden' in page
 
     page = render([Model("model", LABELS, HARD)], Settings(tprs=(0.97,)))
     assert 'data-finding="two-values"' in page
-    assert 'class="warn"><strong>model' in page
-    assert 'class="good"><strong>model' not in page
-    assert '<p class="warn" id="state-everything" data-when="everything">' in page
+    assert 'data-finding="useless"' in page
+    assert '<tr class="bad">' in page
+    assert '<tr class="good">' not in page
+    assert 'data-when="certified fixed low" hidden' in page
     assert '"alarms-on-everything"' in page or "alarms-on-everything&#34;" in page  # in the card's JSON
 
-    page = render([Model("model", LABELS, scores(2.0))], Settings(tprs=(0.9,)))
+    page = render([Model("model", LABELS, scores(5.0))], Settings(tprs=(0.9,)))
     assert "data-finding" not in page
-    assert 'class="good"><strong>model' in page
-    assert 'id="state-fixed" data-when="fixed certified useful">' in page
+    assert '<tr class="good">' in page
+    assert 'data-when="certified fixed low">' in page
 
 
 def test_the_page_states_no_chance_of_falling_short_where_everything_alarms() -> None:
     labels, values = np.repeat([1, 0], [30, 100]), np.repeat([0.0, 1.0], [30, 100])
     values[:20] = 2.0  # the lowest positives lie below all negatives, and 30 positives certify 90 % at most
     page = render([Model("model", labels, values)], Settings(tprs=(0.98,)))
-    assert 'data-when="uncertified usual_selective" hidden' in page
-    assert 'data-when="uncertified everything">' in page
+    assert 'data-when="too_few usual_selective" hidden' in page
+    assert 'data-when="too_few everything">' in page

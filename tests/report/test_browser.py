@@ -12,6 +12,8 @@ from rankreg.notation import number, percent, share
 from rankreg.operating import OperatingPoint, certify
 from rankreg.report import Model, Settings, write
 from rankreg.report.page import FORMATS
+from rankreg.report.sliders import price
+from rankreg.report.text import rounded_threshold
 from tests.report.conftest import Open, made_model
 from tests.report.test_page import HOSTILE
 from tests.report.test_sliders import SHARED
@@ -47,10 +49,11 @@ def check_shown(page: Page, tpr: float, confidence: float, prevalence: float) ->
             "threshold": repr(point.threshold),
             "rank": f"{point.rank}",
             "tpr": percent(tpr),
-            "confidence": percent(confidence),
             "recall": share(point.recall),
             "fpr": share(point.fpr),
             "fpr_at_most": share(point.fpr_at_most, up=True),
+            "rounded": rounded_threshold(point.threshold, 4),
+            "false_alarms_per_1000": number(1000 * (1 - prevalence) * point.fpr),
             "alarms_per_1000": number(point.alarms_per_1000),
             "alarms_per_1000_at_most": number(point.alarms_per_1000_at_most, up=True),
             "ppv": share(point.ppv),
@@ -92,6 +95,7 @@ def test_the_keyboard_moves_the_sliders(open_page: Open, two: Path) -> None:
     assert page.locator("#tpr").get_attribute("aria-valuetext") == "94.5 %"
     assert page.locator("#state-exploratory").is_visible()
     assert not page.locator("#state-fixed").is_visible()
+    assert page.locator(".numbers .good:visible").count() == 0
     assert "at least 94.5 % if it had been fixed" in page.locator(".numbers").inner_text()
     check_shown(page, 0.945, 0.95, PREVALENCE)
     page.keyboard.press("Tab")
@@ -122,7 +126,9 @@ def test_the_mouse_moves_the_sliders(open_page: Open, two: Path) -> None:
     assert setting(page) != (0.95, 0.95, PREVALENCE)
     marker = page.locator("svg.roc").first.locator(".marker circle").first.get_attribute("cx")
     point = certify(MODELS[0].labels, MODELS[0].scores, tpr=setting(page)[0], confidence=setting(page)[1])
-    assert float(marker or "nan") == pytest.approx(56 + 352 * point.fpr, abs=0.01)
+    assert float(marker or "nan") == pytest.approx(
+        56 + 352 * (np.log10(point.fpr) + 4) / 4, abs=0.01
+    )  # from 0.01 %
 
 
 def test_moving_the_prevalence_alone_leaves_the_guarantee(open_page: Open, two: Path) -> None:
@@ -156,6 +162,7 @@ def test_every_number_is_pythons_to_the_last_bit(open_page: Open, two: Path) -> 
         )
         assert {name: values[name] for name in SHARED} == {name: point.to_dict()[name] for name in SHARED}
         assert float(values["threshold"]) == point.threshold
+        assert values["price"] == price(point.recall, point.fpr, point.fpr_at_most)
         certified += 1
     assert certified > 100
 
@@ -207,13 +214,15 @@ def test_a_threshold_that_alarms_on_everything_is_no_success_and_has_no_chance_b
     labels = np.repeat([1, 0], [40, 100])
     scores = np.concatenate([np.linspace(-2, -1, 5), np.linspace(4, 5, 35), np.linspace(0, 3, 100)])
     page = open_page(write(tmp_path / "report.html", [Model("low", labels, scores)], Settings(tprs=(0.9,))))
-    assert page.locator("#state-everything").is_visible()
-    assert not page.locator("#state-fixed").is_visible()
+    useless = page.locator(".numbers .chip.bad:text-is('useless')")
+    assert useless.is_visible()
+    assert page.locator("main .good:visible:not(.colours *)").count() == 0
+    assert page.locator("header > *").nth(1).locator("[data-finding=useless]").is_visible()
     page.locator("#tpr").press("End")
-    assert "uncertified" in page.locator(".numbers").inner_text()
+    assert "not guaranteed" in page.locator(".numbers").inner_text()
     assert "with a chance of" not in page.locator(".numbers").inner_text()
     page.locator("#tpr").press("Home")
-    assert not page.locator("#state-everything").is_visible()
+    assert not useless.is_visible()
     assert "with a chance of" in page.locator(".numbers").inner_text()
 
 
@@ -222,7 +231,7 @@ def test_samples_per_day_can_be_typed(open_page: Open, few: Path) -> None:
     assert "Misses per 100,000 samples" in page.locator(".numbers").inner_text()
     page.locator("#per-day").fill("500")
     text = page.locator(".numbers").inner_text()
-    assert "Alarms per day" in text
+    assert "All alarms per day" in text
     assert "Misses per 100,000 samples" not in text
     assert shown(page, "alarms_per_day") == number(
         page.evaluate("""() => window.rankreg.valuesAt(0,
@@ -230,7 +239,7 @@ def test_samples_per_day_can_be_typed(open_page: Open, few: Path) -> None:
         / 2
     )
     page.locator("#per-day").fill("-3")
-    assert "Alarms per day" not in page.locator(".numbers").inner_text()
+    assert "All alarms per day" not in page.locator(".numbers").inner_text()
 
 
 @pytest.mark.parametrize("name", ["two", "few"])
@@ -248,10 +257,10 @@ def test_the_card_is_copied(open_page: Open, two: Path) -> None:
     page = open_page(two, permissions=["clipboard-read", "clipboard-write"])
     point = certify(MODELS[0].labels, MODELS[0].scores, prevalence=PREVALENCE)
     page.locator("button[data-copy=json-0]").press("Enter")
-    page.locator(".copied").first.get_by_text("Copied.").wait_for()
+    page.locator(".card .copied").first.get_by_text("Copied.").wait_for()
     assert json.loads(page.evaluate("navigator.clipboard.readText()")) == point.to_dict() | {"findings": []}
     page.locator("button[data-copy=card-1]").click()
-    page.locator(".copied").nth(1).get_by_text("Copied.").wait_for()
+    page.locator(".card .copied").nth(1).get_by_text("Copied.").wait_for()
     assert page.evaluate("navigator.clipboard.readText()").startswith("new, certified on 400 positives")
 
 
@@ -259,8 +268,88 @@ def test_the_card_can_be_copied_where_the_clipboard_is_out_of_reach(open_page: O
     page = open_page(two)
     page.evaluate("delete Navigator.prototype.clipboard")
     page.locator("button[data-copy=card-0]").click()
-    page.locator(".copied").first.get_by_text("Copied.").wait_for()
+    page.locator(".card .copied").first.get_by_text("Copied.").wait_for()
     assert page.evaluate("getSelection().toString()").startswith("old, certified")
+
+
+@pytest.mark.parametrize("clipboard", [True, False])
+def test_the_exact_threshold_is_copied_and_the_headline_is_rounded(
+    open_page: Open, two: Path, clipboard: bool
+) -> None:
+    page = open_page(two, permissions=["clipboard-read", "clipboard-write"])
+    if not clipboard:
+        page.evaluate("delete Navigator.prototype.clipboard")
+    threshold = certify(MODELS[0].labels, MODELS[0].scores).threshold
+    row = page.locator(".verdicts tbody tr").first
+    assert row.locator("td").last.locator("b").inner_text() == rounded_threshold(threshold, 4)
+    row.locator("button").press("Enter")
+    row.locator(".copied").get_by_text("Copied.").wait_for()
+    if clipboard:
+        assert page.evaluate("navigator.clipboard.readText()") == repr(threshold)
+    else:
+        assert page.evaluate("getSelection().toString()") == repr(threshold)
+    page.locator("#tpr").press("ArrowLeft")
+    moved = certify(MODELS[1].labels, MODELS[1].scores, tpr=setting(page)[0]).threshold
+    button = page.locator("button[data-copy=threshold-1]")
+    button.click()
+    button.locator("xpath=../span[@role='status']").get_by_text("Copied.").wait_for()
+    if clipboard:
+        assert page.evaluate("navigator.clipboard.readText()") == repr(moved)
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_sliders_have_ends_ticks_and_a_stated_scale(open_page: Open, two: Path, width: int) -> None:
+    """A tick stands where the middle of the thumb is at its stop, and no label touches another."""
+    page = open_page(two, width)
+    for name, plural in (("tpr", "tprs"), ("confidence", "confidences"), ("prevalence", "prevalences")):
+        stops = page.evaluate(f"window.rankreg.data.stops.{plural}")
+        box = page.locator(f"#{name}").bounding_box()
+        assert box is not None
+        marks = page.locator(f"#{name} + .scale span").all()
+        labels = [mark.inner_text().replace("\u00a0", " ") for mark in marks]
+        assert (labels[0], labels[-1]) == (percent(stops[0]), percent(stops[-1]))
+        assert sum(map(bool, labels)) >= 4
+        right_end = -np.inf
+        for mark, label in zip(marks, labels, strict=True):
+            found = mark.bounding_box()
+            assert found is not None
+            if label:
+                assert found["x"] > right_end + 3
+                right_end = found["x"] + found["width"]
+            if label and mark not in (marks[0], marks[-1]):
+                place = [percent(stop) for stop in stops].index(label) / (len(stops) - 1)
+                middle = box["x"] + 10 + place * (box["width"] - 20)
+                assert found["x"] + found["width"] / 2 == pytest.approx(middle, abs=1)
+        assert "scale" in page.locator(f"#{name}-hint").inner_text()
+
+
+CONTRAST = """() => {
+    const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+    const light = ([r, g, b]) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, k) => {
+        const part = [r, g, b][k] / 255;
+        return sum + weight * (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4); }, 0);
+    const ground = (element) => {
+        for (let e = element; e; e = e.parentElement) {
+            const colour = parse(getComputedStyle(e).backgroundColor);
+            if (colour.length === 3 || colour[3] === 1) return colour;
+        }
+        return [255, 255, 255];
+    };
+    return [...document.querySelectorAll('main *')].filter((e) => e.getClientRects().length && !e.ownerSVGElement
+        && [...e.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim())).map((e) => {
+            const [a, b] = [light(parse(getComputedStyle(e).color)), light(ground(e))].sort((x, y) => y - x);
+            return [(a + 0.05) / (b + 0.05), e.outerHTML.slice(0, 80)]; }).sort((x, y) => x[0] - y[0])[0]; }"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["two", "few"])
+def test_every_text_stands_out_from_what_is_behind_it(
+    open_page: Open, request: pytest.FixtureRequest, name: str, scheme: str
+) -> None:
+    page = open_page(request.getfixturevalue(name), color_scheme=scheme)
+    page.locator("#tpr").press("ArrowLeft")
+    ratio, where = page.evaluate(CONTRAST)
+    assert ratio >= 4.5, where
 
 
 def test_a_hostile_file_stays_text(open_page: Open, tmp_path: Path) -> None:
@@ -295,10 +384,10 @@ def test_everything_has_a_name_for_those_who_listen(open_page: Open, two: Path) 
     )
     assert unnamed == []
     reached = []
-    for _ in range(5):
+    for _ in range(7):
         page.keyboard.press("Tab")
-        reached.append(page.evaluate("document.activeElement.id"))
-    assert reached[:4] == ["tpr", "confidence", "prevalence", "per-day"]
+        reached.append(page.evaluate("document.activeElement.dataset.copy ?? document.activeElement.id"))
+    assert reached[:6] == ["exact-0", "exact-1", "tpr", "confidence", "prevalence", "per-day"]
 
 
 def test_paper_shows_the_setting_instead_of_the_sliders(open_page: Open, two: Path) -> None:
@@ -309,4 +398,11 @@ def test_paper_shows_the_setting_instead_of_the_sliders(open_page: Open, two: Pa
     setting_line = page.locator(".print-only").inner_text()
     assert re.findall(r"[\d.,]+(?= %| samples)", setting_line) == ["95", "95", "0.6", "2,000"]
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    hidden = page.evaluate(
+        """() => [...document.querySelectorAll('section, footer, table, figure, .verdicts tr, .alerts li, .card')]
+            .filter(e => !e.getClientRects().length).map(e => e.outerHTML.slice(0, 80))"""
+    )
+    assert hidden == []
+    page.set_viewport_size({"width": 680, "height": 900})  # of A4 between its margins
+    assert page.evaluate("document.documentElement.scrollWidth") <= 680
     assert page.pdf().startswith(b"%PDF")

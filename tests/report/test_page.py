@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
+from scipy.stats import binomtest
 from sklearn.metrics import roc_curve
 
 from rankreg.metrics import roc
-from rankreg.operating import certify, compare
+from rankreg.operating import Interval, certify, compare
 from rankreg.report import Model, Settings, write
 from rankreg.report.charts import histogram, roc_frames, roc_path
 from rankreg.report.examples import highest_negatives, lowest_positives
@@ -76,11 +77,11 @@ def test_the_page_says_what_certify_and_compare_return() -> None:
     text = Tags(render([first, second], Settings(prevalence=0.006, per_day=2000))).text
     for model in (first, second):
         assert repr(certify(model.labels, model.scores).threshold) in text
-        assert f"score ≥ {rounded_threshold(certify(model.labels, model.scores).threshold)}:" in text
+        assert rounded_threshold(certify(model.labels, model.scores).threshold, 4) in text
     found = compare(first.labels, first.scores, second.scores)
     assert f"p = {found.fpr.p_value:.2g}." in text
     assert "new is better than old (old − new: " in text
-    assert "Alarms per day" in text
+    assert "alarms per day" in text
 
 
 @pytest.mark.parametrize("positives", [400, 40])
@@ -89,8 +90,8 @@ def test_a_threshold_in_use_is_shown_everywhere_instead_of_another(positives: in
     highest = float(np.sort(model.scores[model.labels == 1])[0])
     lower = replace(model, threshold=highest - 1e-4)
     page = render([lower], Settings(tprs=(0.98,)))
-    shown = re.findall(r'data-value="threshold" data-as="text">([^<]+)<', page)
-    assert set(shown) == {repr(lower.threshold)}
+    shown = re.findall(r'(?:data-value="threshold" data-as="text"|id="exact-0")>([^<]+)<', page)
+    assert shown == [repr(lower.threshold)] * 2
     (card,) = cards([lower], (0.98,), 0.95, None)
     assert repr(lower.threshold) in card.text
     if card.json is not None:
@@ -146,6 +147,86 @@ def test_the_page_names_no_option_of_the_command_line() -> None:
         assert re.findall(r"(?<!\w)--[a-z]+", Tags(page).text) == []
 
 
+def test_other_parts_stand_beside_the_samples_that_chose_the_threshold() -> None:
+    model, other = made_model("a", 200, 1800), made_model("b", 40, 460, seed=5)
+    test = Scores(np.arange(500).astype(str), other.labels, other.scores)
+    page = render([replace(model, others={"test": test})], Settings(prevalence=0.1))
+    threshold = certify(model.labels, model.scores).threshold
+    missed = int(np.count_nonzero(other.scores[other.labels == 1] < threshold))
+    false = int(np.count_nonzero(other.scores[other.labels == 0] >= threshold))
+    price, recall = (Tags(part).text for part in re.findall(r'data-other="test">(.*?)</small>', page))
+    interval = binomtest(false, 460).proportion_ci()
+    expected = [900 * value for value in (false / 460, interval.low, interval.high)]
+    assert [float(one) for one in re.findall(r"[\d.]+", price)] == pytest.approx(expected, rel=0.01)
+    assert recall.startswith(f"test: {missed} of 40 (")
+    assert 'data-other="' not in render([model])
+
+
+def test_the_race_of_learners_is_shown_with_its_intervals() -> None:
+    race = (("forest", Interval(0.2, 0.1, 0.4), 0.3, 2.0), ("average", Interval(0.15, 0.12, 0.3), 1.0, 2.0))
+    page = render([made_model("a", 200, 300)], Settings(learners=race))
+    table = re.findall(r"<table class=\"learners.*?</table>", page, flags=re.DOTALL)[0]
+    assert re.findall(r"M([\d.]+) 4H([\d.]+)", table.replace("M0 4H100", "")) == [
+        ("10.0", "40.0"),
+        ("12.0", "30.0"),
+    ]
+    assert "15.0 % (12.0 % to 30.0 %)" in Tags(table).text.replace("\u00a0", " ")
+    assert "race" not in Tags(render([made_model("a", 200, 300)])).text
+
+
+@pytest.mark.parametrize(
+    ("gap", "positives", "tones"),
+    [(6.0, 200, ["good"]), (2.5, 200, ["warn"]), (1.0, 200, ["bad"]), (0.0, 200, ["bad"]), (6.0, 40, ["bad"])],
+)
+def test_a_verdict_has_the_colour_of_its_price_and_of_its_guarantee(
+    gap: float, positives: int, tones: list[str]
+) -> None:
+    model = made_model("a", positives, 2000, gap=gap)
+    page = render([model])
+    assert re.findall(r'<tr class="(good|warn|bad)">', page) == tones
+    usual = certify(model.labels, model.scores, tpr=0.95 if positives == 200 else 0.9)
+    nothing_told_apart = usual.fpr >= min(usual.recall, 0.95)  # alarms at random do as well
+    assert ('data-finding="useless"' in page) == nothing_told_apart == (gap == 0)
+
+
+def test_several_models_and_targets_are_one_table() -> None:
+    models = [made_model("a", 400, 900), made_model("b", 400, 900, gap=3)]
+    page = render(models, Settings(tprs=(0.9, 0.95, 0.98)))
+    (table,) = re.findall(r"<table class=\"verdicts.*?</table>", page, flags=re.DOTALL)
+    assert page.index("<h1") < page.index(table) < page.index("<h2")
+    found = [Tags(row).text for row in re.findall(r"<tr class=.*?</tr>", table, flags=re.DOTALL)]
+    assert [(row.split()[0], row.split()[1]) for row in found] == [
+        (model, tpr) for model in "ab" for tpr in ("90", "95", "98")
+    ]
+
+
+def test_a_good_curve_uses_its_box() -> None:
+    """Between 10 and 90 % TPR the curve of a good model must not hug the left edge."""
+    model = made_model("a", 2000, 20_000, gap=3.4)
+    curve = roc(model.labels, model.scores)
+    for least, wide in ((None, False), (1 / 20_000, True)):
+        frame = roc_frames(0.95, 0.1, least)[0]
+        low, high = frame.x.at(np.interp([0.1, 0.9], curve.tpr, curve.fpr))
+        assert (high - low > 0.4 * (frame.x.stop - frame.x.start)) == wide
+        assert frame.x.scale in frame.title or not wide
+    page = render([model])
+    assert "false positive rate on a log scale" in page
+    assert "false positive rate on a log scale" not in render([made_model("a", 200, 900, gap=1)])
+
+
+def test_heights_of_negatives_are_logarithms_and_one_sample_can_be_seen() -> None:
+    labels = np.repeat([1, 0], [100, 1111])
+    model = Model(
+        "a", labels, np.concatenate([np.linspace(5, 6, 100), np.repeat([0, 2.0, 4, 6], [1000, 100, 10, 1])])
+    )
+    drawn = histogram(model, 5.0)
+    heights = [312 - float(top) for top in re.findall(r"V([\d.]+)H", drawn.negatives)]
+    steps = -np.diff(heights)
+    assert steps == pytest.approx([steps[0]] * 3, abs=0.15)  # a factor of ten each
+    assert heights[-1] > 5
+    assert [label for _, label in drawn.down.ticks] == ["1", "10", "100", "1,000"]
+
+
 def test_the_page_opens_on_the_strictest_target() -> None:
     page = render([made_model("a", 400, 900)], Settings(tprs=(0.9, 0.98, 0.95)))
     assert 'for="tpr">98 %</output>' in page
@@ -175,7 +256,7 @@ def test_no_bar_stands_on_both_sides_of_the_threshold(seed: int, crowded: bool) 
         assert np.all((rights <= cut) | (lefts >= cut))
     lowest = drawn.start_of(repr(float(model.positives[0])))  # the threshold with 0 missed
     assert min(map(float, re.findall(r"M([\d.]+)", drawn.positives))) >= lowest - 0.01
-    assert drawn.scale == ("logit" if crowded else "linear")
+    assert drawn.x.scale == ("logit" if crowded else "linear")
 
 
 def test_too_few_positives_are_a_page_that_says_so() -> None:

@@ -92,6 +92,24 @@ def test_several_files_or_columns_are_several_models(run: Run, table: pd.DataFra
     assert "B is better than A" in Path("report.html").read_text(encoding="utf-8")
 
 
+def test_a_test_file_stands_beside_the_file_that_chose_the_threshold(run: Run, table: pd.DataFrame) -> None:
+    test = table.sample(n=200, random_state=5)
+    test.to_csv("test.csv", index=False)
+    assert run("scores.csv", *COLUMNS, "--score", "old one", "--test", "test.csv")[0] == 0
+    positive = test[test["truth"] == 1]["old one"]
+    missed = int((positive < certify(table["truth"], table["old one"]).threshold).sum())
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert f'data-other="test"><em>test:</em> {missed} of {len(positive)} (' in page
+    status, _, error = run("scores.csv", *COLUMNS, "--score", "old one", "--test", "absent.csv")
+    assert (status, "absent.csv" in error) == (2, True)
+    two = ("scores.csv", "test.csv", *COLUMNS, "--score", "old one", "--id", "sample no")
+    status, _, error = run(*two, "--test", "test.csv")  # whose model's scores would it hold?
+    assert (status, "once per file" in error) == (2, True)
+    test.assign(truth=1).to_csv("one class.csv", index=False)
+    status, _, error = run("scores.csv", *COLUMNS, "--score", "old one", "--test", "one class.csv")
+    assert (status, "scores, test: undefined without negatives" in error) == (2, True)
+
+
 def test_labels_are_mapped_as_told_and_never_guessed(run: Run, table: pd.DataFrame) -> None:
     arguments = ("scores.csv", "--label", "answer", "--score", "old one", "--out", "report.html")
     status, _, error = run(*arguments)

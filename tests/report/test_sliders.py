@@ -8,7 +8,7 @@ from rankreg.operating import NotEnoughPositives, certify, certify_targets
 from rankreg.operating.guarantees import lower_bound
 from rankreg.operating.units import Per
 from rankreg.report.scored_model import Model
-from rankreg.report.sliders import Ranks, Setting, Stops, Values, counts_for, ranks_for, values_at
+from rankreg.report.sliders import Ranks, Setting, Stops, Values, counts_for, price, ranks_for, values_at
 from tests.report.conftest import made_model
 
 SHARED = [
@@ -76,6 +76,24 @@ def test_a_price_is_named_only_where_the_usual_threshold_is_another(low: int, sa
     setting = Setting(stops.fixed_tprs[0], stops.fixed_confidence, stops.fixed_prevalence)
     found = looked_up(model, stops, ranks_for(390 + low, stops), setting)
     assert (found["same"], found["at_most_if_tied"]) == (same, "at most ")
+
+
+@pytest.mark.parametrize(
+    ("recall", "fpr", "at_most", "word"),
+    [
+        (0.97, 0.0, 0.1, "low"),
+        (0.97, 0.09, 0.11, "high"),
+        (0.97, 0.45, 0.51, "very high"),
+        (0.97, 0.94, 0.96, "very high"),
+        (0.99, 0.95, 0.97, "useless"),
+        (0.60, 0.60, 0.65, "useless"),
+        (1.0, 1.0, 1.0, "useless"),
+    ],
+)
+def test_a_price_is_named_by_its_bound_and_useless_where_nothing_is_told_apart(
+    recall: float, fpr: float, at_most: float, word: str
+) -> None:
+    assert price(recall, fpr, at_most) == word
 
 
 def test_targets_fixed_together_hold_together() -> None:

@@ -372,6 +372,13 @@ def report(
         list[str] | None,
         typer.Option(help="Name of a model; repeatable, in the order of the files.", show_default=False),
     ] = None,
+    test: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="File with the same columns, e.g. a test part: how the threshold does on it; one per file.",
+            show_default=False,
+        ),
+    ] = None,
     separator: opt.Separator = ",",
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Operating point report",
 ) -> None:
@@ -404,11 +411,15 @@ def report(
     names = name or short_names(pairs)
     if len(names) != len(pairs):
         raise ValueError(f"{len(pairs)} models but {len(names)} names: give --name once per model")
+    if test and len(test) != len(files):
+        raise ValueError(f"{len(files)} files but {len(test)} --test: give it once per file, in the same order")
+    tests = dict(zip(files, test or (), strict=bool(test)))
     models = []
     for (file, column), model in zip(pairs, names, strict=True):
         columns = ScoreColumns(column, label, rule, id=id_column, unit=unit, separator=separator)
         with waiting(f"reading {file.name}"):
-            models.append(Model.from_file(file, columns, model, show=show or (), image=image, images=images))
+            shown: dict[str, Any] = {"show": show or (), "image": image, "images": images, "test": tests.get(file)}
+            models.append(Model.from_file(file, columns, model, **shown))
     with waiting(f"writing {out.name}"):
         write(out, models, settings)
     size = "written" if to_stream else f"{out.stat().st_size / 1000:,.0f} kB"

@@ -24,7 +24,7 @@ from rankreg.fit.learners import frozen as frozen_learner
 from rankreg.fit.network import network_learner, network_shape, settings
 from rankreg.fit.parts import CALIBRATION, Rows, ThresholdName, check_request, cut_parts
 from rankreg.fit.progress import FinishedLearners
-from rankreg.fit.race import RacedLearner, race_of, race_table
+from rankreg.fit.race import RacedLearner, race_of
 from rankreg.fit.sources import OwnData, PreparedData, Source, read_source
 from rankreg.models import BackboneShape, TimmShape
 from rankreg.names import look_up
@@ -397,7 +397,9 @@ def write_report(
     )
     images = data.images
     image = None if images is None else (lambda place: Image.fromarray(images[rows[place]]))
-    model = Model.of(data.name, judged[held], image=image, threshold=threshold.value)
+    beside = ("out-of-fold", "test") if threshold.certified else ("test",)
+    others = {name: judged[name] for name in beside if name in judged}
+    model = Model.of(data.name, judged[held], image=image, threshold=threshold.value, others=others)
     chosen = Settings(
         tprs=(threshold.tpr,),
         confidence=threshold.confidence,
@@ -405,7 +407,7 @@ def write_report(
         title=f"Operating point of {data.name}",
         config=bundle.card.training,
         basis="held-out" if threshold.certified else "out-of-fold",
-        learners=tuple(race_table(race, threshold.tpr)),
+        learners=tuple((one.name, one.fpr, one.weight, one.seconds) for one in race),
     )
     try:
         return str(write(path, [model], chosen))

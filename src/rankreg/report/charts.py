@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,28 +15,35 @@ from rankreg.report.scored_model import Model
 
 Reals = NDArray[np.float64]
 Ticks = tuple[tuple[float, str], ...]  # numbers with their labels
+Scale = Literal["linear", "log", "logit"]
 GRID: list[float] = np.unique(np.concatenate([np.linspace(0.01, 0.9, 90), np.linspace(0.9, 0.9995, 200)])).tolist()
 LISTED = (0.80, 0.90, 0.95, 0.98, 0.99)
 ACROSS, UP = (56.0, 408.0), (312.0, 12.0)  # where the axes of a ROC begin and end
 SMALLEST = 0.25  # in units of the drawing: points closer together are drawn as one
-POSITIVE_BASE, NEGATIVE_BASE, BAR = 98.0, 206.0, 78.0  # of a histogram
+POSITIVE_BASE, NEGATIVE_BASE, BAR = 146.0, 312.0, 118.0  # of a histogram
+SCALED = 0.9  # from this AUC on the FPR has a log scale: a good curve hugs the edge of a linear one
+LEAST = 1e-5  # the lowest FPR of a log scale
 BINS = 60
 TAIL = 0.005  # of either class, which the outermost bins gather
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A scale from numbers to places."""
+    """A scale from numbers to places; low and high are on the scale: logarithms (base 10), or log-odds."""
 
     low: float
     high: float
     start: float
     stop: float
     ticks: Ticks = ()
+    scale: Scale = "linear"
 
     def at(self, values: Any) -> Any:
-        """Places of numbers."""
-        return self.start + (np.asarray(values) - self.low) / (self.high - self.low) * (self.stop - self.start)
+        """Places of numbers; a scale that is not linear ends with the axis, since it has no place for 0."""
+        on = _on(self.scale, np.asarray(values, dtype=np.float64))
+        if self.scale != "linear":
+            on = np.clip(on, self.low, self.high)
+        return self.start + (on - self.low) / (self.high - self.low) * (self.stop - self.start)
 
     def placed(self) -> list[tuple[float, str]]:
         """Ticks by place."""
@@ -45,7 +52,7 @@ class Axis:
     @property
     def data(self) -> str:
         """What the page needs to place a number itself."""
-        return f"{self.low!r} {self.high!r} {self.start!r} {self.stop!r}"
+        return f"{self.low!r} {self.high!r} {self.start!r} {self.stop!r} {self.scale}"
 
 
 @dataclass(frozen=True)
@@ -60,29 +67,42 @@ class Frame:
     y: Axis
 
 
-def roc_frames(lowest_target: float, farthest_fpr: float) -> tuple[Frame, Frame]:
-    """The whole ROC, and the region of high TPRs up to the farthest FPR of interest."""
+def roc_frames(lowest_target: float, farthest_fpr: float, least_fpr: float | None = None) -> tuple[Frame, Frame]:
+    """The whole ROC, and the region of high TPRs up to the farthest FPR. least_fpr: from it on, on a log scale."""
     shares = tuple((share / 5, percent(share / 5)) for share in range(6))
     bottom = 0.9 if lowest_target > 0.92 else max(0.0, math.floor(20 * (lowest_target - 0.05) + 1e-9) / 20)
     right = _ceiling(min(1.0, max(1.2 * farthest_fpr, 1e-4)))
-    across = Axis(0, right, *ACROSS, _ticks(0, right, percent))
-    up = Axis(bottom, 1, *UP, _ticks(bottom, 1, percent))
-    whole = Frame("whole", "ROC curve", 420, 362, Axis(0, 1, *ACROSS, shares), Axis(0, 1, *UP, shares))
-    enlarged = Frame("enlarged", "The region of high TPRs, enlarged", 420, 362, across, up)
+    across, title = Axis(0, 1, *ACROSS, shares), "ROC curve, both scales linear"
+    if least_fpr is not None:
+        power = min(-1, math.floor(math.log10(max(least_fpr, LEAST)) + 1e-9))
+        powers = tuple((10.0**place, percent(10.0**place)) for place in range(power, 1))
+        across, title = Axis(power, 0, *ACROSS, powers, "log"), "ROC curve, false positive rate on a log scale"
+    whole = Frame("whole", title, 420, 362, across, Axis(0, 1, *UP, shares))
+    enlarged = Frame(
+        "enlarged",
+        f"Enlarged: TPR above {percent(bottom)}, both scales linear",
+        420,
+        362,
+        Axis(0, right, *ACROSS, _ticks(0, right, percent)),
+        Axis(bottom, 1, *UP, _ticks(bottom, 1, percent)),
+    )
     return whole, enlarged
 
 
 def roc_charts(
-    models: Sequence[Model], *, tprs: Sequence[float], confidence: float, farthest_fpr: float
+    models: Sequence[Model], *, tprs: Sequence[float], confidence: float, farthest_fpr: float, best_auc: float
 ) -> dict[str, Any]:
-    """Both frames, with a curve and a band for each model."""
-    frames = roc_frames(min(tprs), farthest_fpr)
+    """Both frames, with a curve and a band for each model, and the curve of alarms at random."""
+    least = 1 / len(models[0].negatives) if best_auc >= SCALED else None
+    frames = roc_frames(min(tprs), farthest_fpr, least)
     curves = [roc(model.labels, model.scores) for model in models]
     bands = [fpr_intervals(model, GRID, confidence) for model in models]
+    chance = np.append(0.0, np.geomspace(LEAST, 1.0, 200))
     return {
         "frames": frames,
         "curves": [[roc_path(curve, frame) for curve in curves] for frame in frames],
         "bands": [[band_path(band, frame) for band in bands] for frame in frames],
+        "chance": [_path(frame.x.at(chance), frame.y.at(chance)) for frame in frames],
     }
 
 
@@ -106,8 +126,9 @@ def area(model: Model, confidence: float) -> Interval:
 def roc_path(points: Roc, frame: Frame) -> str:
     """The curve inside the frame, thinned to what can be seen."""
     first = max(0, int(np.searchsorted(points.tpr, frame.y.low, side="left")) - 1)
-    last = int(np.searchsorted(points.fpr, frame.x.high, side="right")) + 1
-    x, y = frame.x.at(points.fpr[first:last]), frame.y.at(points.tpr[first:last])
+    x, y = frame.x.at(points.fpr[first:]), frame.y.at(points.tpr[first:])
+    last = int(np.searchsorted(x, frame.x.stop, side="right")) + 1
+    x, y = x[:last], y[:last]
     return _path(*_thin(x, y)) if len(x) else ""
 
 
@@ -116,34 +137,32 @@ def band_path(band: Sequence[Interval], frame: Frame) -> str:
     tprs, low, high = np.array([(tpr, one.low, one.high) for tpr, one in zip(GRID, band, strict=True)]).T
     keep = tprs >= frame.y.low - 0.02
     y = frame.y.at(tprs[keep])
-    right, left = (frame.x.at(np.minimum(side[keep], 2 * frame.x.high)) for side in (high, low))
+    right, left = (np.minimum(frame.x.at(side[keep]), 2 * frame.x.stop) for side in (high, low))
     return _path(np.append(right, left[::-1]), np.append(y, y[::-1])) + "Z"
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """Two rows of bars over one axis of scores: positives above, negatives below. scale: "linear" or "logit"."""
+    """Two rows of bars over one axis of scores: positives above, linear, and negatives below, on a log scale."""
 
     x: Axis
-    scale: str
+    up: Axis
+    down: Axis
     positives: str
     negatives: str
 
     def start_of(self, threshold: str) -> float:
         """Where alarms begin."""
-        value = float(
-            _on(self.scale, np.clip([float(threshold)], *((0, 1) if self.scale == "logit" else (None, None))))[0]
-        )
-        return round(float(np.clip(self.x.at(value), self.x.start, self.x.stop)), 2)
+        return round(float(np.clip(self.x.at(float(threshold)), self.x.start, self.x.stop)), 2)
 
 
 def histogram(model: Model, threshold: float) -> Histogram:
-    """Bars for each class, as high as its own highest bar; none is thinner than the eye can see.
+    """Bars for each class; those of the many negatives on a log scale, so that the few false alarms can be seen.
 
     Probabilities that crowd at 0 or 1 get a scale of log-odds. The threshold is the edge of a bin, so no bar holds
     both alarms and other samples.
     """
-    scale = "logit" if _crowded(model) else "linear"
+    scale: Scale = "logit" if _crowded(model) else "linear"
     positives, negatives = (_on(scale, scores) for scores in (model.positives, model.negatives))
     finite = [scores[np.isfinite(scores)] for scores in (positives, negatives)]
     ends = [np.quantile(scores, [TAIL, 1 - TAIL]) for scores in finite if len(scores)]
@@ -153,12 +172,19 @@ def histogram(model: Model, threshold: float) -> Histogram:
     margin = 0.02 * (high - low)
     edges = _edges(float(low - margin), float(high + margin), float(_on(scale, np.array([threshold]))[0]))
     low, high = float(edges[0]), float(edges[-1])
-    x = Axis(low, high, 12.0, 408.0, _ticks(low, high, _plain) if scale == "linear" else _odds_ticks(low, high))
+    ticks = _ticks(low, high, _plain) if scale == "linear" else _odds_ticks(low, high)
+    x = Axis(low, high, *ACROSS, ticks, scale)
+    caught, false = _counts(positives, edges), _counts(negatives, edges)
+    most, powers = int(caught.max()), range(int(math.log10(false.max())) + 1)
+    up = Axis(0, most, POSITIVE_BASE, POSITIVE_BASE - BAR, ((0, "0"), (most, f"{most:,}")))
+    whole = tuple((10.0**power, f"{10**power:,}") for power in powers)
+    down = Axis(math.log10(0.5), math.log10(false.max()), NEGATIVE_BASE, NEGATIVE_BASE - BAR, whole, "log")
     return Histogram(
         x,
-        scale,
-        _bars(_shares(positives, edges), x, POSITIVE_BASE, start=float(positives[0])),
-        _bars(_shares(negatives, edges), x, NEGATIVE_BASE, stop=float(negatives[-1])),
+        up,
+        down,
+        _bars(caught, x, up, start=positives[0]),
+        _bars(false, x, down, stop=negatives[-1]),
     )
 
 
@@ -182,24 +208,26 @@ def _crowded(model: Model) -> bool:
     return bool(inner < 0.5 * len(ordered))
 
 
-def _on(scale: str, scores: Floats) -> NDArray[np.float64]:
+def _on(scale: Scale, scores: Floats) -> NDArray[np.float64]:
     values = scores.astype(np.float64)
     if scale == "linear":
         return values
     with np.errstate(divide="ignore"):
-        return np.log(values) - np.log1p(-values)
+        return np.log10(values) if scale == "log" else np.log(values) - np.log1p(-values)
 
 
-def _shares(values: NDArray[np.float64], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+def _counts(values: Reals, edges: Reals) -> NDArray[np.int64]:
     inside = np.clip(values, edges[0], np.nextafter(edges[-1], edges[0]))
-    return np.histogram(inside, bins=edges)[0] / len(values)
+    return np.histogram(inside, bins=edges)[0]
 
 
-def _bars(shares: Reals, x: Axis, base: float, start: float = -math.inf, stop: float = math.inf) -> str:
-    """Bars over the bins; none begins before start or ends after stop, since no score lies there."""
-    heights = np.where(shares > 0, np.maximum(BAR * shares / shares.max(), 2.0), 0.0)
+def _bars(counts: NDArray[np.int64], x: Axis, up: Axis, start: float = -math.inf, stop: float = math.inf) -> str:
+    """Bars over the bins; none begins before start or ends after stop (on the scale): no score lies there."""
+    base = up.start
+    heights = np.where(counts > 0, np.maximum(base - up.at(np.maximum(counts, 1)), 2.0), 0.0)
     edges = np.linspace(x.start, x.stop, BINS + 1)
-    first, last = (float(np.clip(x.at(value), x.start, x.stop)) for value in (start, stop))
+    on_scale = replace(x, scale="linear")
+    first, last = (float(np.clip(on_scale.at(value), x.start, x.stop)) for value in (start, stop))
     lefts, rights = (np.clip(side, first, last) for side in (edges[:-1] + 0.4, edges[1:] - 0.4))
     short = np.maximum(0.5 - (rights - lefts), 0)  # a bar cut to nothing keeps a hair, where its scores are
     lefts, rights = (lefts, rights + short) if math.isinf(stop) else (lefts - short, rights)
@@ -251,6 +279,5 @@ def _odds_ticks(low: float, high: float) -> Ticks:
     powers = range(15, 0, -1)
     shares = [(10.0**-power, f"{10.0**-power:g}") for power in powers] + [(0.5, "0.5")]
     shares += [(1 - 10.0**-power, f"{1 - 10.0**-power:.15g}") for power in reversed(powers)]
-    inside = [(math.log(share / (1 - share)), text) for share, text in shares]
-    inside = [(value, text) for value, text in inside if low <= value <= high]
+    inside = [(share, text) for share, text in shares if low <= math.log(share / (1 - share)) <= high]
     return tuple(inside[:: -(-len(inside) // 6)]) if inside else ()

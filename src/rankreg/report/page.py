@@ -5,23 +5,35 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rankreg import __version__
 from rankreg.notation import Record, number, percent, share
-from rankreg.operating import compare
+from rankreg.operating import Interval, compare, findings
 from rankreg.operating.guarantees import check_confidence, check_prevalence, check_target
-from rankreg.operating.points import assumption
-from rankreg.operating.units import Per
+from rankreg.operating.intervals import share_interval
+from rankreg.operating.points import NEARLY_ALL, assumption
+from rankreg.operating.units import Per, Sample
 from rankreg.report import charts
 from rankreg.report.examples import hardest
 from rankreg.report.scored_model import Model, check_models, paired_scores
-from rankreg.report.sliders import Setting, Stops, counts_for, ranks_for, values_at
-from rankreg.report.text import Basis, cards, comparison_lines
+from rankreg.report.sliders import (
+    PRICES,
+    Setting,
+    Stops,
+    Values,
+    counts_for,
+    ranks_for,
+    ticks,
+    values_at,
+)
+from rankreg.report.text import Basis, Card, cards, comparison_lines
 from rankreg.safe_files import write_whole
 
 if TYPE_CHECKING:
@@ -61,7 +73,7 @@ class Settings(Record):
         basis: "held-out" for samples that no part of the model has seen: their thresholds are certified.
             "out-of-fold" for scores by the members of an ensemble that have not seen the sample: their
             thresholds are called cross-fitted.
-        learners: of a fit: a header and a row for every learner, shown as a table.
+        learners: of a fit: name, FPR at the target, weight in the average and seconds of every learner.
 
     >>> Settings(tprs=(0.95, 0.98), prevalence=0.006).confidence
     0.95
@@ -76,7 +88,7 @@ class Settings(Record):
     config: Mapping[str, Any] = field(default_factory=dict)
     per: Per = "row"
     basis: Basis = "held-out"
-    learners: tuple[tuple[str, ...], ...] = ()
+    learners: tuple[tuple[str, Interval, float, float], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.tprs:
@@ -127,19 +139,24 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
     counts = [counts_for(model, ranks, stops, chosen.per) for model in models]
     setting = Setting(max(stops.fixed_tprs), stops.fixed_confidence, stops.fixed_prevalence, chosen.per_day)
     values = [values_at(ranks, count, m, stops, setting) for count in counts]
+    targets = list(dict.fromkeys(stops.fixed_tprs))
+    at_targets = [
+        values_at(ranks, count, m, stops, replace(setting, tpr=stop)) for count in counts for stop in targets
+    ]
+    found = cards(models, chosen.tprs, chosen.confidence, chosen.prevalence, chosen.per, chosen.basis)
+    owners = [model for model in models for _ in targets]
+    verdicts = [_verdict(*one, chosen) for one in zip(owners, found, at_targets, strict=True)]
     comparisons = [
-        (
-            other.name,
-            comparison_lines(
-                compare(*pair, tpr=tpr, confidence=chosen.confidence, units=first.units), (first.name, other.name)
-            ),
-        )
+        row
         for other, pair in zip(others, pairs, strict=True)
-        for tpr in chosen.tprs
         if min(n, m) > 1  # the spread of a single sample is unknown
+        for row in _compared(first, other, pair, chosen)
     ]
     listed = charts.listed_tprs(chosen.tprs)
+    areas = [charts.area(model, chosen.confidence) for model in models]
     data = {
+        "prices": PRICES,
+        "nearly_all": NEARLY_ALL,
         "stops": stops.to_dict(),
         "setting": setting.to_dict(),
         "negatives": m,
@@ -162,24 +179,28 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
             assumption=assumption(ranks),
             prevalence=prevalence,
             comparisons=comparisons,
-            cards=cards(models, chosen.tprs, chosen.confidence, chosen.prevalence, chosen.per, chosen.basis),
+            verdicts=verdicts,
+            ticks=ticks,
+            prices=PRICES,
+            cards=found,
             roc=charts.roc_charts(
                 models,
                 tprs=chosen.tprs,
                 confidence=chosen.confidence,
-                farthest_fpr=max(float(str(value["fpr_at_most"])) for value in values),
+                farthest_fpr=max(float(str(value["fpr_at_most"])) for value in at_targets),
+                best_auc=max(area.estimate for area in areas),
             ),
             histograms=[
                 charts.histogram(model, float(str(value["threshold"])))
                 for model, value in zip(models, values, strict=True)
             ],
             bases=(charts.POSITIVE_BASE, charts.NEGATIVE_BASE, charts.BAR),
-            areas=[charts.area(model, chosen.confidence) for model in models],
+            areas=areas,
             listed_tprs=listed,
             listed=[charts.fpr_intervals(model, listed, chosen.confidence) for model in models],
             hardest=[hardest(model, chosen.examples) for model in models],
             data=_json(data),
-            config=json.dumps(_plain(chosen), indent=2, ensure_ascii=False, default=str),
+            config=json.dumps(_plain(chosen), ensure_ascii=False, default=str),
             version=__version__,
             written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         )
@@ -188,6 +209,68 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
     if size > LARGEST:
         raise ValueError(f"the report has {size:,} bytes, more than {LARGEST:,}: show fewer examples or models")
     return text
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A row of the first table: one model at one target that was fixed beforehand.
+
+    tone: "good", "warn" or "bad", by the worse of guarantee and price. beware: what makes the threshold useless.
+    others: name, positives, missed ones, share missed and false alarms per 1,000 samples of each other part.
+    """
+
+    model: Model
+    card: Card
+    at: Values
+    tone: str
+    title: str
+    beware: str | None
+    others: tuple[tuple[str, int, int, Interval, Interval], ...]
+
+
+def _verdict(model: Model, card: Card, at: Values, settings: Settings) -> Verdict:
+    threshold, price = float(str(at["threshold"])), str(at["price"])
+    tone = {"low": "good", "high": "warn"}.get(price, "bad") if card.certified else "bad"
+    title = f"{card.word.capitalize()}, {price} price" if card.certified else "Not guaranteed"
+    if any(one.useless for one in model.findings):
+        tone = "bad"
+    beware = None
+    if price == "useless" and model.refused is None:
+        named = findings(model.labels, model.scores, threshold=threshold, units=model.units)
+        said = [one.sentence for one in named if one not in model.findings]  # those about the threshold
+        alarming = f"{share(float(str(at['fpr'])))} of the negatives raise an alarm"
+        title, beware = "Useless", (said or [f"{alarming}. Use a lower TPR or a better model"])[0]
+    keep = 1000 * (1 - float(str(at["prevalence"])))
+    others = []
+    for name, scores in model.others.items():
+        try:
+            sample = Sample.of(scores.labels, scores.values, scores.units)
+        except ValueError as error:
+            raise ValueError(f"{model.name}, {name}: {error}") from error
+        judged = sample.judged(settings.per)
+        missed = int(np.count_nonzero(judged.scores < threshold))
+        false = share_interval(sample.alarms(threshold)[1], sample.negative_trials, confidence=settings.confidence)
+        others.append(
+            (
+                name,
+                len(judged.scores),
+                missed,
+                share_interval(missed, judged.trials, confidence=settings.confidence),
+                Interval(keep * false.estimate, keep * false.low, keep * false.high, settings.confidence),
+            )
+        )
+    return Verdict(model, card, at, tone, title, beware, tuple(others))
+
+
+def _compared(first: Model, other: Model, pair: tuple[Any, ...], settings: Settings) -> list[tuple[str, ...]]:
+    """Rows of other model, verdict, difference and warning: by the FPR at every target, then by the AUC."""
+    rows, area = [], ("", "")
+    for tpr in dict.fromkeys(settings.tprs):
+        found = compare(*pair, tpr=tpr, confidence=settings.confidence, units=first.units)
+        said = dict(comparison_lines(found, (first.name, other.name)))
+        rows.append((other.name, said["False alarms"], said[f"FPR at {percent(tpr)} TPR"], said.get("Beware", "")))
+        area = said["Ranking"], said["AUC"]
+    return [*rows, (other.name, *area, "")]
 
 
 def _plain(settings: Settings) -> dict[str, Any]:

@@ -47,6 +47,8 @@ class Model:
         units: one value per sample, the same for dependent samples, e.g. those of one patient.
         threshold: the threshold in use, chosen by these scores, e.g. that of a fitted model. The page shows it
             as it is. By default the report chooses.
+        others: more scores of this model by name, e.g. {"test": scores}. The page says how the threshold does
+            on them, beside the samples that chose it.
 
     >>> model = Model("new", np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.3, 0.9]))
     >>> model.positives.tolist()
@@ -62,10 +64,11 @@ class Model:
     source: Mapping[str, str] = field(default_factory=dict)
     units: NDArray[Any] | None = None
     threshold: float | None = None
+    others: Mapping[str, Scores] = field(default_factory=dict)
 
     @classmethod
     def of(cls, name: str, scores: Scores, **more: Any) -> "Model":
-        """From `Scores` with their units; more: details, image, source, threshold."""
+        """From `Scores` with their units; more: details, image, source, threshold, others."""
         return cls(name, scores.labels, scores.values, scores.ids, units=scores.units, **more)
 
     @classmethod
@@ -78,12 +81,19 @@ class Model:
         show: Sequence[str] = (),
         image: str | None = None,
         images: Path | None = None,
+        test: Path | None = None,
     ) -> "Model":
-        """From a score file. show, image: columns; images: a folder; see `rankreg report --help`."""
+        """From a score file. show, image: columns; images: a folder; test: a file; see `rankreg report --help`."""
         header = column_names(path, columns.delimiter)
         pictured = [image] if image else []
         check_columns([*show, *pictured], header, str(path))
         table = read_scores(path, columns)
+        others = {}
+        if test is not None:
+            tested = read_scores(test, columns)
+            rows = np.arange(len(tested.scores)) if tested.ids is None else tested.ids
+            units = None if tested.units is None else tested.units.astype(np.int64)
+            others["test"] = Scores(rows.astype(str), tested.labelled(), tested.scores, units)
         used = {columns.score, columns.label, columns.id, image}
         shown = list(show) or [column for column in header if column not in used][:SHOWN]
         pictures: dict[int, str] = {}
@@ -105,8 +115,10 @@ class Model:
             table.ids,
             details=details,
             image=images_in(images or path.parent, pictures.__getitem__) if image or images else None,
-            source={"file": path.name, "column": columns.score, "sha256": digest},
+            source={"file": path.name, "column": columns.score, "sha256": digest}
+            | ({} if test is None else {"test": test.name}),
             units=table.units,
+            others=others,
         )
 
     @cached_property

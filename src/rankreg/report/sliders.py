@@ -11,7 +11,7 @@ from itertools import chain
 import numpy as np
 
 from rankreg.metrics import empirical_thresholds
-from rankreg.notation import Record
+from rankreg.notation import Record, percent
 from rankreg.operating import highest_tpr
 from rankreg.operating.guarantees import (
     bounds,
@@ -22,9 +22,10 @@ from rankreg.operating.guarantees import (
     shortfall_risk,
     units_needed,
 )
-from rankreg.operating.points import rates_at
+from rankreg.operating.points import NEARLY_ALL, rates_at
 from rankreg.operating.units import Per, Trials, rows_of, shares_units, units_of
 from rankreg.report.scored_model import Model
+from rankreg.report.text import rounded_threshold
 
 Shares = tuple[float, ...]
 
@@ -40,6 +41,46 @@ MANTISSAS = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
 PREVALENCES: Shares = tuple(
     mantissa / scale for scale in (100_000, 10_000, 1000, 100) for mantissa in MANTISSAS if mantissa / scale <= 0.5
 )
+
+LABELLED: dict[str, Shares] = {  # stops with a tick, those that deserve a label most first
+    "tpr": (0.9, 0.95, 0.99, 0.7, 0.8, 0.6, 0.98),
+    "confidence": (0.9, 0.95, 0.99, 0.85),
+    "prevalence": (0.01, 0.001, 0.1),
+}
+APART = 0.18  # of a slider's width: labels closer than this would touch on a phone
+PRICES: tuple[tuple[float, str], ...] = ((0.1, "low"), (0.5, "high"))  # FPR up to which a price has its name
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A mark under a slider: its place from 0 to 1, and a label or none."""
+
+    place: float
+    label: str
+
+
+def ticks(name: str, stops: Shares) -> list[Tick]:
+    """Marks at both ends and at round numbers, labelled where there is room."""
+    ends = [0.0, 1.0]
+    found = [Tick(end, percent(stops[place])) for end, place in zip(ends, (0, -1), strict=True)]
+    for stop in LABELLED[name]:
+        if stop in stops[1:-1]:
+            place = round(stops.index(stop) / (len(stops) - 1), 4)
+            room = all(abs(place - other) >= APART for other in ends)
+            found.append(Tick(place, percent(stop) if room else ""))
+            ends += [place] if room else []
+    return sorted(found, key=lambda tick: tick.place)
+
+
+def price(recall: float, fpr: float, fpr_at_most: float) -> str:
+    """What the false alarms come to in a word: "low", "high", "very high" or "useless"; `page.js` repeats it.
+
+    Useless is a point on or below the diagonal of the ROC, since alarms at random catch as many positives, and a
+    threshold that nearly all negatives reach.
+    """
+    if fpr >= min(recall, NEARLY_ALL):
+        return "useless"
+    return next((word for most, word in PRICES if fpr_at_most <= most), "very high")
 
 
 @dataclass(frozen=True)
@@ -106,13 +147,14 @@ class Ranks(Record):
 class Counts(Record):
     """One model at each rank: the threshold as text, positives and negatives that reach it; by cell, FPR bounds.
 
-    tied: 1 where other positives have the score of that rank too, or share units. caught: of what is ranked. rows:
-    of the positive rows, which are `positives` in number. refused: whether the scores are such that no threshold of
-    theirs should be used.
+    rounded: thresholds with four digits. tied: 1 where other positives have the score of that rank too, or share
+    units. caught: of what is ranked. rows: of the positive rows, which are `positives` in number. refused: whether
+    the scores are such that no threshold of theirs should be used.
     """
 
     name: str
     thresholds: list[str]
+    rounded: list[str]
     caught: list[int]
     rows: list[int]
     positives: int
@@ -185,6 +227,7 @@ def counts_for(model: Model, ranks: Ranks, stops: Stops, per: Per = "row") -> Co
     return Counts(
         name=model.name,
         thresholds=[repr(float(value)) for value in thresholds],
+        rounded=[rounded_threshold(float(value), 4) for value in thresholds],
         caught=caught.tolist(),
         rows=(len(rows) - np.searchsorted(rows, thresholds, side="left")).tolist(),
         positives=len(rows),
@@ -238,8 +281,11 @@ def values_at(ranks: Ranks, counts: Counts, negatives: int, stops: Stops, settin
         "prevalence": prevalence,
         "per_day": day,
         "both": max(0.0, 2 * confidence - 1),
-        "certified": bool(ranks.certified[cell]),
+        "enough": bool(ranks.certified[cell]),
+        "certified": bool(ranks.certified[cell]) and not counts.refused,
+        "price": price(row_recall, fpr, counts.high[cell]),
         "threshold": counts.thresholds[place],
+        "rounded": counts.rounded[place],
         "rank": ranks.ranks[place],
         "recall": recall,
         "missed": ranks.positives - counts.caught[place],
@@ -247,6 +293,8 @@ def values_at(ranks: Ranks, counts: Counts, negatives: int, stops: Stops, settin
         "fpr": fpr,
         "fpr_at_least": counts.low[cell],
         "fpr_at_most": counts.high[cell],
+        "false_alarms_per_1000": 1000 * ((1 - prevalence) * fpr),
+        "false_alarms_per_1000_at_most": 1000 * ((1 - prevalence) * counts.high[cell]),
         "alarms_per_day": rates["alarms_per_1000"] / 1000 * day,
         "alarms_per_day_at_most": rates["alarms_per_1000_at_most"] / 1000 * day,
         "misses_per_100000": 100_000 * prevalence * (1 - row_recall),

@@ -42,15 +42,13 @@ class Card:
     """One model at one target.
 
     certified: a threshold keeps the recall with the confidence: proven for held-out samples, in simulations for
-    out-of-fold ones. useful: it does, and does not alarm on every negative. json: None if it does not.
-    word: what the threshold is called.
+    out-of-fold ones. because: why none does. json: None if none does. word: what the threshold is called.
     """
 
     model: str
     tpr: float
     certified: bool
-    useful: bool
-    verdict: str
+    because: str
     text: str
     json: str | None
     word: str = "certified"
@@ -99,17 +97,12 @@ def _in_use(model: Model, point: OperatingPoint, settings: dict[str, Any]) -> Op
 
 def _certified(model: Model, point: OperatingPoint, basis: Basis = "held-out") -> Card:
     found = findings(model.labels, model.scores, threshold=point.threshold, units=model.units)
-    useless = next((one.sentence for one in found if one.useless), None)
     word = WORDS[basis]
     said = [*finding_lines(found), (word.capitalize(), promise(point)), *point_lines(point, advice="")[1:]]
-    verdict = useless or (
-        f"Alarm when score ≥ {rounded_threshold(point.threshold)}: {promise(point)}."
-        f" Expect {false_alarms(point)} {at_prevalence(point)}"
-    )
     text = f"{model.name}, {word} on {point.positives:,} positives and {point.negatives:,} negatives\n"
     text += "".join(f"{heading}: {sentence}\n" for heading, sentence in said)
     content = json_text(point.to_dict() | {"findings": [one.to_dict() for one in found]})
-    return Card(model.name, point.tpr, True, useless is None, verdict, text, content, word)
+    return Card(model.name, point.tpr, True, "", text, content, word)
 
 
 def _uncertified(model: Model, tpr: float, per: Per, because: str, basis: Basis = "held-out") -> Card:
@@ -119,7 +112,7 @@ def _uncertified(model: Model, tpr: float, per: Per, because: str, basis: Basis 
     if basis == "out-of-fold" and model.refused is None:
         because += f". The threshold {rounded_threshold(in_use)} keeps the recall on average only"
     text = f"{model.name}: not {word}\n{because}\nThreshold without a guarantee: {in_use!r}\n"
-    return Card(model.name, tpr, False, False, because, text, None, word)
+    return Card(model.name, tpr, False, because, text, None, word)
 
 
 def labels_line(reading: Reading | None) -> tuple[str, str]:
@@ -165,12 +158,12 @@ def at_prevalence(point: OperatingPoint) -> str:
     return f"at a prevalence of {share(point.prevalence)}, as in this file"
 
 
-def rounded_threshold(value: float) -> str:
-    """Six digits, rounded down: a lower threshold never misses more."""
+def rounded_threshold(value: float, digits: int = 6) -> str:
+    """A few digits, rounded down: a lower threshold never misses more."""
     if value == 0 or not isfinite(value):
         return f"{value:g}"
-    step = 10.0 ** (floor(log10(abs(value))) - 5)
-    return f"{floor(value / step + 1e-6) * step:.6g}"
+    step = 10.0 ** (floor(log10(abs(value))) - digits + 1)
+    return f"{floor(value / step + 1e-6) * step:.{digits}g}"
 
 
 def point_lines(point: OperatingPoint, where: str = "", advice: str = GIVE_PREVALENCE) -> Lines:

@@ -36,8 +36,11 @@ const rankreg = (() => {
       tpr, confidence, prevalence,
       per_day: day,
       both: Math.max(0, 2 * confidence - 1),
-      certified: Boolean(ranks.certified[cell]),
+      enough: Boolean(ranks.certified[cell]),
+      certified: Boolean(ranks.certified[cell]) && !counts.refused,
+      price: fpr >= Math.min(rowRecall, data.nearly_all) ? "useless" : data.prices.find(([most]) => bound <= most)?.[1] ?? "very high",
       threshold: counts.thresholds[place],
+      rounded: counts.rounded[place],
       rank: ranks.ranks[place],
       recall,
       missed: ranks.positives - counts.caught[place],
@@ -45,6 +48,8 @@ const rankreg = (() => {
       fpr,
       fpr_at_least: counts.low[cell],
       fpr_at_most: bound,
+      false_alarms_per_1000: 1000 * ((1 - prevalence) * fpr),
+      false_alarms_per_1000_at_most: 1000 * ((1 - prevalence) * bound),
       alarms_per_1000: alarms,
       alarms_per_1000_at_most: alarmsAtMost,
       alarms_per_day: alarms / 1000 * day,
@@ -69,9 +74,12 @@ const rankreg = (() => {
     };
   }
 
+  const scales = { log: Math.log10, logit: (value) => Math.log(value) - Math.log1p(-value) };
   const axis = (text) => {
     const [low, high, start, stop] = text.split(" ").map(Number);
-    return (value) => start + (value - low) / (high - low) * (stop - start);
+    const scale = scales[text.split(" ")[4]];
+    const on = (value) => (scale ? Math.min(high, Math.max(low, scale(value))) : value);
+    return (value) => start + (on(value) - low) / (high - low) * (stop - start);
   };
 
   function moveMarkers(values) {
@@ -92,9 +100,8 @@ const rankreg = (() => {
   function moveCuts(values) {
     for (const chart of document.querySelectorAll("svg.histogram")) {
       const threshold = asNumber(values[chart.dataset.model].threshold);
-      const value = chart.dataset.scale === "logit" ? Math.log(threshold) - Math.log1p(-threshold) : threshold;
       const [, , start, stop] = chart.dataset.x.split(" ").map(Number);
-      const place = Math.min(stop, Math.max(start, axis(chart.dataset.x)(value)));
+      const place = Math.min(stop, Math.max(start, axis(chart.dataset.x)(threshold)));
       chart.querySelector(".cut").setAttribute("transform", `translate(${place} 0)`);
       chart.querySelector("clipPath rect").setAttribute("x", place);
     }
@@ -114,10 +121,12 @@ const rankreg = (() => {
     const fixed = stops.fixed_tprs.includes(at.tpr) && at.confidence === stops.fixed_confidence;
     const modelOf = (element) => element.closest("[data-model]")?.dataset.model ?? 0;
     const flags = values.map((now) => ({
+      enough: now.enough, too_few: !now.enough,
       certified: now.certified, uncertified: !now.certified,
+      low: now.price === "low", high: now.price === "high",
+      very_high: now.price === "very high", useless: now.price === "useless",
       same: now.same, another: !now.same,
       everything: now.everything, usual_selective: !now.usual_everything, refused: now.refused,
-      useful: !now.everything && !now.refused,
       fixed, exploratory: !fixed,
       per_day: at.per_day !== null, no_per_day: at.per_day === null,
     }));
