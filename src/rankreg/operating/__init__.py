@@ -19,6 +19,7 @@ from rankreg.operating.guarantees import NotEnoughPositives, highest_tpr, positi
 from rankreg.operating.intervals import Interval, auc_interval, fpr_at_tpr_interval
 from rankreg.operating.monitoring import Recertification, Watch, monitor, recertify
 from rankreg.operating.points import CostChoice, Costs, Finding, OperatingPoint, Uncertified, findings
+from rankreg.operating.score_summary import ScoreSummary
 
 __all__ = [
     "ChosenThreshold",
@@ -32,6 +33,7 @@ __all__ = [
     "NotEnoughPositives",
     "OperatingPoint",
     "Recertification",
+    "ScoreSummary",
     "TargetPoints",
     "Uncertified",
     "Watch",

@@ -6,11 +6,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankreg.metrics import auc, empirical_thresholds
+from rankreg.metrics import empirical_thresholds
 from rankreg.notation import Record
 from rankreg.operating.guarantees import bounds, check_prevalence, shortfall_risk, upper_bound
-from rankreg.operating.intervals import Interval, auc_interval
-from rankreg.operating.units import Judged, Per, Sample, rows_of, shares_units, units_of
+from rankreg.operating.intervals import Interval, interval_of_auc
+from rankreg.operating.score_summary import Evidence, ScoreSummary, evidence
+from rankreg.operating.units import Judged, Per, rows_of, shares_units, units_of
 
 FprMethod = Literal["clopper-pearson", "dkw", "units", "units at any threshold"]
 FindingName = Literal["reversed", "below-chance", "two-values", "alarms-on-everything"]
@@ -158,7 +159,7 @@ def assumption(found: Counted) -> str:
 
 
 def point_at(
-    sample: Sample,
+    sample: Evidence,
     rank: int,
     *,
     tpr: float,
@@ -171,8 +172,8 @@ def point_at(
 ) -> OperatingPoint:
     """The operating point at the rank-th lowest score that is judged, or at a lower threshold if one is given."""
     judged = sample.judged(per)
-    total, negatives = len(sample.positives), len(sample.scores) - len(sample.positives)
-    share = total / len(sample.scores) if prevalence is None else check_prevalence(prevalence)
+    total, negatives = len(sample.positives), rows_of(sample.negative_trials)
+    share = total / (total + negatives) if prevalence is None else check_prevalence(prevalence)
     if threshold is None:
         threshold = float(np.partition(judged.scores, rank - 1)[rank - 1])
     cost = None if costs is None else _cheapest(sample, threshold, costs, share)
@@ -228,7 +229,7 @@ def _recall(judged: Judged, threshold: float) -> float:
     return int(np.count_nonzero(judged.scores >= threshold)) / len(judged.scores)
 
 
-def _fpr_at_most(sample: Sample, false: int, confidence: float, *, looked: bool) -> tuple[float, FprMethod]:
+def _fpr_at_most(sample: Evidence, false: int, confidence: float, *, looked: bool) -> tuple[float, FprMethod]:
     """The bound of the FPR; looked: whether the threshold was chosen by the negatives too."""
     trials = sample.negative_trials
     if sample.mixed or (looked and shares_units(trials)):
@@ -241,11 +242,11 @@ def _fpr_at_most(sample: Sample, false: int, confidence: float, *, looked: bool)
     return upper_bound(false, trials, confidence), "units" if shares_units(trials) else "clopper-pearson"
 
 
-def _uncertified(sample: Sample, judged: Judged, tpr: float, prevalence: float) -> Uncertified:
+def _uncertified(sample: Evidence, judged: Judged, tpr: float, prevalence: float) -> Uncertified:
     threshold = float(empirical_thresholds(judged.scores, np.array([tpr]))[0])
     caught, false = sample.alarms(threshold)
     total = len(sample.positives)
-    row_recall, fpr = caught / total, false / (len(sample.scores) - total)
+    row_recall, fpr = caught / total, false / rows_of(sample.negative_trials)
     ranked = len(judged.scores)
     rank = max(1, int(np.floor((1 - tpr) * ranked + 1e-9)) + 1)  # the same score, counted from the lowest
     return Uncertified(
@@ -258,7 +259,7 @@ def _uncertified(sample: Sample, judged: Judged, tpr: float, prevalence: float) 
     )
 
 
-def _cheapest(sample: Sample, certified: float, costs: Costs, prevalence: float) -> tuple[float, CostChoice]:
+def _cheapest(sample: Evidence, certified: float, costs: Costs, prevalence: float) -> tuple[float, CostChoice]:
     """The positive score at or below the certified threshold with the least expected cost.
 
         cost(t) = prevalence · miss · (1 − recall(t)) + (1 − prevalence) · alarm · FPR(t)
@@ -269,9 +270,7 @@ def _cheapest(sample: Sample, certified: float, costs: Costs, prevalence: float)
     ordered = np.sort(sample.positives)
     candidates = np.unique(ordered[ordered <= certified])
     missed = np.searchsorted(ordered, candidates, side="left") / len(ordered)
-    places = np.searchsorted(candidates, sample.negatives, side="right")
-    below = np.cumsum(np.bincount(places, minlength=len(candidates) + 1))[:-1]
-    fpr = 1 - below / len(sample.negatives)
+    fpr = sample.false_alarms(candidates) / rows_of(sample.negative_trials)
     expected = 1000 * (prevalence * costs.miss * missed + (1 - prevalence) * costs.alarm * fpr)
     best = len(expected) - 1 - int(np.argmin(expected[::-1]))  # the highest of equally cheap thresholds
     return float(candidates[best]), CostChoice(costs, float(expected[best]), float(expected[-1]), certified)
@@ -293,8 +292,8 @@ class Finding(Record):
 
 
 def findings(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     threshold: float | None = None,
     confidence: float = 0.95,
@@ -311,7 +310,7 @@ def findings(
     - "two-values": the scores are hard predictions, between which no threshold can be chosen.
 
     Args:
-        y_true: labels, 1 for the critical class.
+        y_true: labels, 1 for the critical class; or a `ScoreSummary` in place of labels and scores.
         y_score: scores, higher = more critical.
         threshold: the one in use, if any.
         confidence: that of the AUC's interval.
@@ -320,19 +319,19 @@ def findings(
     >>> [found.name for found in findings([0, 0, 1, 1], [0, 0, 1, 0], threshold=0)]
     ['alarms-on-everything', 'two-values']
     """
-    sample = Sample.of(y_true, y_score)
-    found = _about_the_order(sample, confidence, units)
-    low, high = sample.scores.min(), sample.scores.max()
-    if threshold is not None and sample.negatives.min() >= threshold:
+    sample = evidence(y_true, y_score, units)
+    found = _about_the_order(sample, confidence)
+    (low, high), negatives = sample.span, rows_of(sample.negative_trials)
+    if threshold is not None and sample.alarms(threshold)[1] == negatives:
         whom = "sample" if low >= threshold else "negative"
         found.append(
             Finding(
                 "alarms-on-everything",
-                f"Alarms on every {whom}: all {len(sample.negatives):,} negatives reach {threshold:.6g}."
+                f"Alarms on every {whom}: all {negatives:,} negatives reach {threshold:.6g}."
                 " It keeps its recall by telling nothing apart: use a lower TPR or a better model",
             )
         )
-    if np.all((sample.scores == low) | (sample.scores == high)):
+    if sample.two_valued:
         found.append(
             Finding(
                 "two-values",
@@ -344,16 +343,12 @@ def findings(
     return tuple(found)
 
 
-def _about_the_order(sample: Sample, confidence: float, units: ArrayLike | None) -> list[Finding]:
-    area = auc(sample.positive, sample.scores)
+def _about_the_order(sample: Evidence, confidence: float) -> list[Finding]:
+    area = sample.auc()
     if area >= 0.5:
         return []
-    enough = min(len(sample.positives), len(sample.negatives)) > 1
-    found = (
-        auc_interval(sample.positive, sample.scores, confidence=confidence, units=units)
-        if enough
-        else Interval(area, 0.0, 1.0, confidence)
-    )
+    enough = min(len(sample.positives), rows_of(sample.negative_trials)) > 1
+    found = interval_of_auc(sample, confidence) if enough else Interval(area, 0.0, 1.0, confidence)
     said = f"AUC {100 * area:.1f} %, at most {100 * found.high:.1f} %"
     if found.high < 0.5:
         return [
