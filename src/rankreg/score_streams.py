@@ -324,7 +324,7 @@ def _polars_pieces(file: Path, columns: ScoreColumns, names: list[str]) -> Itera
             texts, scores = batch["label"], batch["score"]
             if texts.null_count() or batch["short"].any() or scores.is_finite().sum() != len(scores):
                 raise NotStrict
-            values = texts.unique().to_list()
+            values = texts.unique(maintain_order=True).to_list()
             if "" in values:
                 raise NotStrict
             codes = texts.cast(pl.Enum(values)).to_physical().to_numpy()

@@ -8,6 +8,7 @@ negatives only through how many of them lie between neighbouring positives (docs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import mul
 from typing import Any, overload
 
 import numpy as np
@@ -166,10 +167,14 @@ class ScoreSummary:
             FPRs, TPRs and thresholds. There are two points for every distinct score of positives:
             alarm above the score, and alarm from it on. A last one alarms on every sample.
 
+        Raises:
+            ValueError: there are no positives or no negatives.
+
         >>> curve = ScoreSummary.of([0, 1, 0, 1], [0.1, 0.4, 0.2, 0.9]).roc()
         >>> curve.fpr.tolist(), curve.tpr.tolist()
         ([0.0, 0.0, 0.0, 0.0, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
         """
+        positives, negatives = self.class_sizes()
         caught, false = self._reached(self.positive_counts)[::-1], self._false_alarms[::-1]
         above = np.nextafter(self.scores, np.array(np.inf, dtype=self.scores.dtype))[::-1]
         corners = [
@@ -180,14 +185,14 @@ class ScoreSummary:
                 (above, self.scores[::-1]),
             )
         ]
-        ends = (0, self.negative_trials), (0, self.positive_trials), (np.inf, self.span[0])
+        ends = (0, negatives), (0, positives), (np.inf, self.span[0])
         false, caught, thresholds = (
             np.concatenate([[start], column, [end]]) for column, (start, end) in zip(corners, ends, strict=True)
         )
         new = np.append(True, (np.diff(false) > 0) | (np.diff(caught) > 0))
         return Roc(
-            fpr=false[new] / self.negative_trials,
-            tpr=caught[new] / self.positive_trials,
+            fpr=false[new] / negatives,
+            tpr=caught[new] / positives,
             thresholds=thresholds[new].astype(self.scores.dtype),
         )
 
@@ -197,12 +202,15 @@ class ScoreSummary:
         Returns:
             The area, between 0 and 1.
 
+        Raises:
+            ValueError: there are no positives or no negatives.
+
         >>> ScoreSummary.of([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).auc()
         0.75
         """
-        positives, negatives = self.positive_trials, self.negative_trials
+        positives, negatives = self.class_sizes()
         pairs = 2 * positives * negatives
-        won = sum((self.positive_counts * self._twice_beaten).tolist())  # whole numbers of any size
+        won = sum(map(mul, self.positive_counts.tolist(), self._twice_beaten.tolist()))  # of any size
         return float(won / pairs if positives <= negatives else 1 - (pairs - won) / pairs)
 
     @overload
@@ -219,12 +227,13 @@ class ScoreSummary:
             The FPR, or an array with one FPR per TPR, as `rankreg.metrics.fpr_at_tpr` has them.
 
         Raises:
-            ValueError: a TPR is not in (0, 1].
+            ValueError: a TPR is not in (0, 1], or there are no positives or no negatives.
 
         >>> ScoreSummary.of([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).fpr_at_tpr([0.5, 1])
         array([0. , 0.5])
         """
-        rates = self.false_alarms(empirical_thresholds(self.positives, check_tprs(tpr))) / self.negative_trials
+        targets, (_, negatives) = check_tprs(tpr), self.class_sizes()
+        rates = self.false_alarms(empirical_thresholds(self.positives, targets)) / negatives
         return rates if np.ndim(tpr) else float(rates[0])
 
     def to_dict(self) -> dict[str, Any]:
@@ -293,7 +302,7 @@ class ScoreSummary:
     @cached_property
     def span(self) -> tuple[float, float]:
         """The lowest and the highest score."""
-        return min(self.lowest[0], float(self.scores[0])), max(self.highest[0], float(self.scores[-1]))
+        return min(self.lowest[0], float(self.scores[0])) + 0.0, max(self.highest[0], float(self.scores[-1])) + 0.0
 
     @property
     def two_valued(self) -> bool:
@@ -302,6 +311,14 @@ class ScoreSummary:
         at_ends = int(self.positive_counts[(self.scores == low) | (self.scores == high)].sum())
         at_ends += sum(count for score, count in {self.lowest, self.highest} if score in (low, high))
         return at_ends == self.positive_trials + self.negative_trials
+
+    def class_sizes(self) -> tuple[int, int]:
+        """How many positives and negatives there are; both must be there."""
+        sizes = self.positive_trials, self.negative_trials
+        if not all(sizes):
+            missing = "positives" if not sizes[0] else "negatives"
+            raise ValueError(f"undefined without {missing}: the summary holds {sum(sizes)} samples of one class")
+        return sizes
 
     def judged(self, per: Per) -> Judged:
         """The positives, whose recall is promised."""
@@ -373,12 +390,9 @@ def evidence(
         return Sample.of(y_true, y_score, units)
     if y_score is not None or units is not None:
         raise ValueError("a ScoreSummary holds labels and scores already, and no units: pass it alone")
-    counts = y_true.positive_trials, y_true.negative_trials
-    if not all(counts):
-        missing = "positives" if not counts[0] else "negatives"
-        raise ValueError(f"undefined without {missing}: the summary holds {sum(counts)} samples of one class")
+    total = sum(y_true.class_sizes())
     if y_true.span[0] == y_true.span[1]:
-        raise ValueError(f"all {sum(counts)} scores equal {y_true.span[0]}: they tell no sample from another")
+        raise ValueError(f"all {total} scores equal {y_true.span[0]}: they tell no sample from another")
     return y_true
 
 

@@ -286,7 +286,7 @@ class Sample:
     @cached_property
     def span(self) -> tuple[float, float]:
         """The lowest and the highest score."""
-        return float(self.scores.min()), float(self.scores.max())
+        return float(self.scores.min()) + 0.0, float(self.scores.max()) + 0.0  # never −0
 
     @property
     def two_valued(self) -> bool:
