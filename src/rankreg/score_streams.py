@@ -43,7 +43,9 @@ from rankreg.table_files import (
 
 ROWS = 1 << 19  # of a piece
 HELD = 1 << 24  # negatives' scores that are kept; if there are more, the files are read a second time
+BLOCK = 1 << 20  # bytes
 MOST_VALUES = 1_000_000  # of a label column
+LONGEST = 1000  # characters of a label that Polars may judge
 TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 
 
@@ -75,7 +77,7 @@ Pieces = Callable[[], Iterator[Piece]]
 
 
 class NotStrict(Exception):  # noqa: N818 - not an error: another reader must look
-    """Something that only pandas can judge: a gap, a number in another spelling, a short or a blank line."""
+    """Something that pandas must judge: a gap, a number in another spelling, a short or a blank line."""
 
 
 def read_summary(path: Path, columns: ScoreColumns) -> SummaryTable:
@@ -224,9 +226,12 @@ class Census:
                 summary = summary.count(scores)
             return summary
         rows = 0
-        for piece in again:
-            rows += len(piece.scores)
-            summary = _count(summary, piece, positive)
+        try:
+            for piece in again:
+                rows += len(piece.scores)
+                summary = _count(summary, piece, positive)
+        except NotStrict:
+            rows = -1
         if rows != self.rows or summary.negative_trials != self.rows - summary.positive_trials:
             raise ValueError(f"{where} changed while it was read: try again when it is complete")
         return summary
@@ -275,7 +280,7 @@ def _first_pass(file: Path, columns: ScoreColumns, census: Census) -> Pieces:
         check_columns(columns.wanted(), parquet_names(file), str(file))
         return _taken(file, lambda: _parquet_pieces(file, columns), census, lambda: row_words)
     names = _csv_names(file, columns)
-    if file.suffix.lower() not in COMPRESSED:
+    if file.suffix.lower() not in COMPRESSED and _is_plain(file, columns.delimiter):
         part = Census(columns, census.holds)
         try:
             for piece in _polars_pieces(file, columns, names):
@@ -306,30 +311,48 @@ def _csv_names(file: Path, columns: ScoreColumns) -> list[str]:
         return records.names
 
 
+def _is_plain(file: Path, separator: str) -> bool:
+    """Whether records are lines and fields are what stands between separators: no quotation marks below the header.
+
+    On others CSV readers disagree, and Polars forgives much.
+    """
+    with file.open("rb") as raw:
+        raw.readline()
+        while block := raw.read(BLOCK) + raw.readline():
+            if b'"' in block or b"\0" in block or block.count(b"\r") != block.count(b"\r\n"):
+                return False
+    return separator.isascii()
+
+
 def _polars_pieces(file: Path, columns: ScoreColumns, names: list[str]) -> Iterator[Piece]:
-    """A CSV file by Polars, which pads short lines without a word: then the last field is missing."""
+    """A plain CSV file by Polars, which pads short lines without a word: then the last field is missing."""
     import polars as pl
 
-    places = [names.index(str(columns.label)), names.index(columns.score)]  # a name may look like a pattern
+    label, score, last = (f"c{names.index(name)}" for name in (str(columns.label), columns.score, names[-1]))
     try:
         rows = pl.scan_csv(
             file,
-            schema=dict.fromkeys(names, pl.String) | {columns.score: pl.Float64},
+            has_header=False,
+            skip_lines=1,
+            schema={f"c{place}": pl.String for place in range(len(names))} | {score: pl.Float64},
             separator=columns.delimiter,
+            quote_char=None,
             glob=False,
         )
-        label, score, last = (pl.nth(place) for place in (*places, len(names) - 1))
-        picked = rows.select(label.alias("label"), score.alias("score"), last.is_null().alias("short"))
-        for batch in picked.collect_batches(chunk_size=ROWS, maintain_order=True):
+        picked = rows.select(
+            pl.col(label).alias("label"), pl.col(score).alias("score"), pl.col(last).is_null().alias("short")
+        )
+        every = pl.QueryOptFlags(projection_pushdown=False)  # a long line is noticed only if all columns are read
+        for batch in picked.collect_batches(chunk_size=ROWS, maintain_order=True, optimizations=every):
             texts, scores = batch["label"], batch["score"]
             if texts.null_count() or batch["short"].any() or scores.is_finite().sum() != len(scores):
                 raise NotStrict
             values = texts.unique(maintain_order=True).to_list()
-            if "" in values:
+            if any(len(value) > LONGEST for value in values):
                 raise NotStrict
             codes = texts.cast(pl.Enum(values)).to_physical().to_numpy()
             yield Piece(codes, values, scores.to_numpy(), {})
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, UnicodeError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise NotStrict from error
 
 
