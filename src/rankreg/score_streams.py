@@ -1,7 +1,7 @@
 """Scores of any number as a `ScoreSummary`: a file, a folder or a pattern of files, or a Dask DataFrame.
 
 They are read in pieces, so memory does not grow with the negatives. CSV files are read by Polars. What
-Polars does not read strictly is read again by pandas, which names the row (docs/decisions/0028).
+Polars does not read strictly is read again by pandas, which names the row (docs/decisions/0064).
 """
 
 import csv

@@ -2,7 +2,7 @@
 
 Every threshold that matters is a positive's score: between two of them a lower threshold only adds
 false alarms. So the ROC curve, its area, the FPR at a TPR and a certified threshold depend on the
-negatives only through how many of them lie between neighbouring positives (docs/decisions/0028).
+negatives only through how many of them lie between neighbouring positives (docs/decisions/0064).
 """
 
 from collections.abc import Mapping, Sequence
