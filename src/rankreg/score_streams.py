@@ -280,7 +280,7 @@ def _first_pass(file: Path, columns: ScoreColumns, census: Census) -> Pieces:
         check_columns(columns.wanted(), parquet_names(file), str(file))
         return _taken(file, lambda: _parquet_pieces(file, columns), census, lambda: row_words)
     names = _csv_names(file, columns)
-    if file.suffix.lower() not in COMPRESSED and _is_plain(file, columns.delimiter):
+    if file.suffix.lower() not in COMPRESSED and _is_plain(file, columns.delimiter, len(names)):
         part = Census(columns, census.holds)
         try:
             for piece in _polars_pieces(file, columns, names):
@@ -311,24 +311,36 @@ def _csv_names(file: Path, columns: ScoreColumns) -> list[str]:
         return records.names
 
 
-def _is_plain(file: Path, separator: str) -> bool:
-    """Whether records are lines and fields are what stands between separators: no quotation marks below the header.
+def _is_plain(file: Path, separator: str, width: int) -> bool:
+    """Whether records are lines and fields are what stands between separators, as many as the first line has.
 
-    On others CSV readers disagree, and Polars forgives much.
+    Below it there is no quotation mark then: on those CSV readers disagree, and Polars forgives much.
     """
+    marks, lines, block = 0, 0, b"\n"
     with file.open("rb") as raw:
         raw.readline()
-        while block := raw.read(BLOCK) + raw.readline():
-            if b'"' in block or b"\0" in block or block.count(b"\r") != block.count(b"\r\n"):
+        while more := raw.read(BLOCK):
+            block = more + raw.read(1) if more.endswith(b"\r") else more
+            if b'"' in block or b"\0" in block or (b"\r" in block and block.count(b"\r") != block.count(b"\r\n")):
                 return False
-    return separator.isascii()
+            content = np.frombuffer(block, dtype=np.uint8)
+            marks += int(np.count_nonzero(content == ord(separator)))
+            lines += int(np.count_nonzero(content == ord("\n")))
+    return separator.isascii() and marks == (lines + (not block.endswith(b"\n"))) * (width - 1)
 
 
 def _polars_pieces(file: Path, columns: ScoreColumns, names: list[str]) -> Iterator[Piece]:
-    """A plain CSV file by Polars, which pads short lines without a word: then the last field is missing."""
+    """A plain CSV file by Polars, which pads short lines and cuts long ones without a word.
+
+    If no line lacks its last field, the number of separators (`_is_plain`) shows that no line is long.
+    """
     import polars as pl
 
-    label, score, last = (f"c{names.index(name)}" for name in (str(columns.label), columns.score, names[-1]))
+    label, score, last = (
+        f"c{names.index(str(columns.label))}",
+        f"c{names.index(columns.score)}",
+        f"c{len(names) - 1}",
+    )
     try:
         rows = pl.scan_csv(
             file,
@@ -342,16 +354,18 @@ def _polars_pieces(file: Path, columns: ScoreColumns, names: list[str]) -> Itera
         picked = rows.select(
             pl.col(label).alias("label"), pl.col(score).alias("score"), pl.col(last).is_null().alias("short")
         )
-        every = pl.QueryOptFlags(projection_pushdown=False)  # a long line is noticed only if all columns are read
-        for batch in picked.collect_batches(chunk_size=ROWS, maintain_order=True, optimizations=every):
+        values: list[str] = []
+        for batch in picked.collect_batches(chunk_size=ROWS, maintain_order=True):
             texts, scores = batch["label"], batch["score"]
             if texts.null_count() or batch["short"].any() or scores.is_finite().sum() != len(scores):
                 raise NotStrict
-            values = texts.unique(maintain_order=True).to_list()
-            if any(len(value) > LONGEST for value in values):
+            codes = texts.cast(pl.Enum(values), strict=False)
+            if codes.null_count():
+                values = values + texts.filter(codes.is_null()).unique(maintain_order=True).to_list()
+                codes = texts.cast(pl.Enum(values))
+            if len(values) > MOST_VALUES or any(len(value) > LONGEST for value in values):
                 raise NotStrict
-            codes = texts.cast(pl.Enum(values)).to_physical().to_numpy()
-            yield Piece(codes, values, scores.to_numpy(), {})
+            yield Piece(codes.to_physical().to_numpy(), values, scores.to_numpy(), {})
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise NotStrict from error
 
