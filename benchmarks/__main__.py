@@ -11,6 +11,7 @@ TABLES = (
     "step_speed",
     "metrics_speed",
     "certify_speed",
+    "large_scores",
     "train_speed",
     "bench_overhead",
     "boosting_speed",

@@ -72,30 +72,36 @@ def read_labels(
     *,
     partial: bool = False,
     name_row: Callable[[int], str] = row_words,
+    counts: NDArray[np.int64] | None = None,
 ) -> tuple[NDArray[np.int64], Reading]:
     """Labels 0 and 1 of a column, by the rule.
 
     where, name_row: what messages call the column, and a row by its index.
     partial: these are only some of the rows, so that the positive value may be absent.
+    counts: how many rows each of the values stands for, default 1.
     """
     empty = np.flatnonzero(column.isna().to_numpy())
     if len(empty):
-        first = name_row(int(column.index[empty[0]]))
-        raise ValueError(f"{where} is empty in {len(empty):,} rows, first in {first}: label or remove them")
+        refuse_unlabelled(len(empty), name_row(int(column.index[empty[0]])), where)
     try:
         codes, values = pd.factorize(column)
     except TypeError as error:
         raise ValueError(f"{where} holds lists or other nested values: a label is one text or number") from error
     texts = [label_text(value) for value in values]
-    counts = Counter[str]()
-    for text, count in zip(texts, np.bincount(codes, minlength=len(texts)).tolist(), strict=True):
-        counts[text] += count
-    holds = f"{where} holds {listing(f'{text!r} ({count:,})' for text, count in counts.most_common())}"
-    positive, negative = _meaning(column, rule, counts, holds, partial)
+    found = Counter[str]()
+    for text, count in zip(texts, np.bincount(codes, counts, minlength=len(texts)).tolist(), strict=True):
+        found[text] += int(count)
+    holds = f"{where} holds {listing(f'{text!r} ({count:,})' for text, count in found.most_common())}"
+    positive, negative = _meaning(column, rule, found, holds, partial)
     labels = np.asarray([text == positive for text in texts], dtype=np.int64)[codes]
-    found = int(np.count_nonzero(labels))
-    others = [text for text, _ in counts.most_common() if text in negative]
-    return labels, Reading(str(column.name), positive, found, tuple(others[:SOME]), len(labels) - found)
+    others = [text for text, _ in found.most_common() if text in negative]
+    positives = found[positive]
+    return labels, Reading(str(column.name), positive, positives, tuple(others[:SOME]), found.total() - positives)
+
+
+def refuse_unlabelled(count: int, first: str, where: str) -> None:
+    """Rows without a label; first: what the first of them is called."""
+    raise ValueError(f"{where} is empty in {count:,} rows, first in {first}: label or remove them")
 
 
 def _meaning(

@@ -118,7 +118,7 @@ def fpr_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float | Sequence[floa
     >>> fpr_at_tpr([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8], 0.95)
     0.5
     """
-    targets = _tprs(tpr)
+    targets = check_tprs(tpr)
     positive, scores = check_binary(y_true, y_score)
     thresholds = empirical_thresholds(scores[positive], targets)
     negatives = scores[~positive]
@@ -146,7 +146,7 @@ def threshold_at_tpr(y_true: ArrayLike, y_score: ArrayLike, tpr: float) -> float
     0.8
     """
     positive, scores = check_binary(y_true, y_score)
-    return float(empirical_thresholds(scores[positive], _tprs(tpr))[0])
+    return float(empirical_thresholds(scores[positive], check_tprs(tpr))[0])
 
 
 @overload
@@ -217,7 +217,7 @@ def error_at_tpr(
     >>> error_at_tpr([0, 1, 2], [[2.0, 0, 0], [0, 2.0, 0], [0, 0, 2.0]], 0.95, positive=2)
     0.0
     """
-    targets = _tprs(tpr)
+    targets = check_tprs(tpr)
     labels, values = _multiclass(y_true, logits, positive)
     others = np.delete(values, positive, axis=1)
     scores = positive_score(values, positive)
@@ -251,7 +251,8 @@ def alarm_counts(scores: Floats, thresholds: Floats) -> NDArray[np.int64]:
     return len(scores) - np.cumsum(reached)[np.searchsorted(levels, thresholds)]
 
 
-def _tprs(tpr: float | Sequence[float]) -> NDArray[np.float64]:
+def check_tprs(tpr: float | Sequence[float]) -> NDArray[np.float64]:
+    """Target TPRs, one or several, as an array."""
     targets = np.atleast_1d(np.asarray(tpr, dtype=np.float64))
     if targets.ndim != 1 or not len(targets) or not np.all((targets > 0) & (targets <= 1)):
         raise ValueError(f"tpr must lie in (0, 1], got {tpr!r}: write 0.95 for 95 %")

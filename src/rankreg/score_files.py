@@ -99,6 +99,11 @@ class ScoreTable:
             raise ValueError("the file was read without labels: name the label column")
         return self.labels
 
+    @property
+    def data(self) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
+        """Labels and scores, which the functions of `rankreg.operating` take."""
+        return self.labelled(), self.scores
+
 
 def read_scores(path: Path, columns: ScoreColumns) -> ScoreTable:
     """Read a CSV file, also compressed, or a Parquet file.
@@ -223,24 +228,32 @@ def column_names(path: Path, delimiter: str = ",") -> list[str]:
 
 def _read_csv(path: Path, columns: ScoreColumns) -> tuple[pd.DataFrame, NameRow]:
     with readable_csv(path), opened(path, separator=columns.delimiter) as records:
-        if not records.names:
-            raise ValueError(f"{path} is not a table in CSV: it is empty")
-        _check_separator(path, columns, records.names)
-        check_columns(columns.wanted(), records.names, str(path))
+        check_header(path, columns, records.names)
         as_text = {name: str for name in (columns.id, columns.group, columns.unit) if name is not None}
-        missing = {name: [""] for name in columns.wanted()} | {columns.score: MISSING}
-        table: pd.DataFrame = pd.read_csv(
-            records,
-            sep=columns.delimiter,
-            usecols=columns.wanted(),
-            dtype=as_text,
-            na_values=missing,
-            keep_default_na=False,
-            low_memory=False,  # a column has one type, not one per chunk
-            **EXACT,
-        )
+        table: pd.DataFrame = pd.read_csv(records, dtype=as_text, **csv_options(columns))
         records.refuse_faults()
         return table, records.row_words
+
+
+def check_header(path: Path, columns: ScoreColumns, names: list[str]) -> None:
+    """The first line of a CSV file names every column that is wanted."""
+    if not names:
+        raise ValueError(f"{path} is not a table in CSV: it is empty")
+    _check_separator(path, columns, names)
+    check_columns(columns.wanted(), names, str(path))
+
+
+def csv_options(columns: ScoreColumns) -> dict[str, Any]:
+    """How pandas reads these columns."""
+    missing = {name: [""] for name in columns.wanted()} | {columns.score: MISSING}
+    return {
+        "sep": columns.delimiter,
+        "usecols": columns.wanted(),
+        "na_values": missing,
+        "keep_default_na": False,
+        "low_memory": False,  # a column has one type, not one per chunk
+        **EXACT,
+    }
 
 
 def _check_separator(path: Path, columns: ScoreColumns, names: list[str]) -> None:
@@ -282,20 +295,45 @@ def _times(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[A
 
 def _finite_scores(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[np.floating]:
     """Scores as finite floats; text, gaps and infinities are refused with their row."""
-    where = f"{path}: column {str(column.name)!r}"
+    values, faults = parsed_scores(column)
+    refuse_scores(faults, f"{path}: column {str(column.name)!r}", name_row)
+    return values
+
+
+class Fault(NamedTuple):
+    """Rows with a fault: how many, the first, counted from 0, and its value."""
+
+    rows: int
+    first: int
+    value: Any
+
+
+def parsed_scores(column: "pd.Series[Any]") -> tuple[NDArray[np.floating], dict[str, Fault]]:
+    """Scores as floats, NaN where there is none, and the faults among them: "text", "missing" and "infinite"."""
+    faults: dict[str, Fault] = {}
     if column.dtype == bool or not pd.api.types.is_numeric_dtype(column):
         parsed = pd.to_numeric(column, errors="coerce")
-        bad = np.flatnonzero((parsed.isna() & column.notna()).to_numpy()) if column.dtype != bool else np.array([0])
-        if len(bad):
-            value = column.iloc[bad[0]]
-            comma = " with a decimal point: write 0.5, not 0,5" if DECIMAL_COMMA.fullmatch(str(value)) else ""
-            raise ValueError(f"{where} holds {value!r} in {name_row(int(bad[0]))}: scores are numbers{comma}")
+        wrong = np.full(len(column), column.dtype == bool) | (parsed.isna() & column.notna()).to_numpy()
+        if wrong.any():
+            first = int(np.flatnonzero(wrong)[0])
+            faults["text"] = Fault(int(np.count_nonzero(wrong)), first, column.iloc[first])
         column = parsed
     values = column.to_numpy(dtype=np.float32 if column.dtype == np.float32 else np.float64)
-    for wrong, what in ((np.isnan(values), "no score (NaN)"), (np.isinf(values), "an infinite score")):
+    for kind, wrong in (("missing", np.isnan(values)), ("infinite", np.isinf(values))):
         if wrong.any():
-            first, count = name_row(int(np.flatnonzero(wrong)[0])), np.count_nonzero(wrong)
+            faults[kind] = Fault(int(np.count_nonzero(wrong)), int(np.flatnonzero(wrong)[0]), None)
+    return values, faults
+
+
+def refuse_scores(faults: dict[str, Fault], where: str, name_row: NameRow) -> None:
+    """The most serious of the faults as an error that names the row."""
+    if "text" in faults:
+        value, row = faults["text"].value, name_row(faults["text"].first)
+        comma = " with a decimal point: write 0.5, not 0,5" if DECIMAL_COMMA.fullmatch(str(value)) else ""
+        raise ValueError(f"{where} holds {value!r} in {row}: scores are numbers{comma}")
+    for kind, what in (("missing", "no score (NaN)"), ("infinite", "an infinite score")):
+        if kind in faults:
+            count, first = faults[kind].rows, name_row(faults[kind].first)
             raise ValueError(
                 f"{where} has {what} in {count:,} rows, first in {first}: drop or repair those samples"
             )
-    return values

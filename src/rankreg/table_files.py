@@ -245,7 +245,7 @@ def parquet_file(path: Path, needed: Collection[str] | None = None) -> Iterator[
         raise ValueError(f"reading {path.name} needs pyarrow: pip install 'rankreg[parquet]'") from error
     check_regular(path)
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as file:  # else all of it is in memory
             for column in file.schema_arrow:
                 if (needed is None or column.name in needed) and pyarrow.types.is_nested(column.type):
                     raise ValueError(

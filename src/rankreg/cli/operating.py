@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 
 def certify(
-    file: opt.File,
+    file: opt.Parts,
     label: opt.Label,
     score: opt.Score,
     tpr: opt.Tprs = None,
@@ -97,8 +97,9 @@ def certify(
         raise ValueError("--group, several --tpr and costs cannot be combined: run certify once for each")
     check_units(per, unit)
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
-    table = _read(file, ScoreColumns(score, label, rule, group=group, unit=unit, separator=separator))
-    data: tuple[Any, Any] = table.labelled(), table.scores
+    columns = ScoreColumns(score, label, rule, group=group, unit=unit, separator=separator)
+    table = _read(file, columns) if group or unit else _summarized(file, columns)
+    data = table.data
     refused = [one.sentence for one in operating.findings(*data, units=table.units) if one.refuses]
     if refused:
         raise ValueError(f"not certified. {refused[0]}")
@@ -124,7 +125,9 @@ def certify(
             raise typer.Exit(1)
         return
     if table.groups is not None:
-        found = operating.certify_groups(*data, table.groups, tpr=targets[0], names=table.group_names, **settings)
+        found = operating.certify_groups(
+            table.labelled(), table.scores, table.groups, tpr=targets[0], names=table.group_names, **settings
+        )
         point, grid = found.everyone, promise_text.group_rows(found, text.group_table(found))
         verdict, *rest = text.point_lines(point, where=promise_text.covered_groups(found))
         lines = [verdict, *promise_text.uncertified_lines(found), *rest]
@@ -456,6 +459,13 @@ def _read(file: Any, columns: Any) -> Any:
 
     with waiting(f"reading {file.name}"):
         return score_files.read_scores(file, columns)
+
+
+def _summarized(path: Path, columns: Any) -> Any:
+    from rankreg import score_streams
+
+    with waiting(f"reading {path.name}"):
+        return score_streams.read_summary(path, columns)
 
 
 def _show(

@@ -8,6 +8,14 @@ import typer
 TPR = 0.95  # the default target everywhere
 
 File = Annotated[Path, typer.Argument(help="CSV file, also compressed, or Parquet file.", show_default=False)]
+Parts = Annotated[
+    Path,
+    typer.Argument(
+        help="CSV file, also compressed, or Parquet file, of any size; a folder of them; or a pattern in quotes,"
+        " e.g. 'scores/*.parquet'. With --group or --unit one file that fits in memory.",
+        show_default=False,
+    ),
+]
 Files = Annotated[list[Path], typer.Argument(help="CSV or Parquet files, one per model.", show_default=False)]
 Label = Annotated[
     str,

@@ -29,6 +29,7 @@ from rankreg.operating.promises import (
     certify_review,
 )
 from rankreg.operating.score_drift import Drift, drift
+from rankreg.operating.score_summary import ScoreSummary
 
 __all__ = [
     "ChosenThreshold",
@@ -48,6 +49,7 @@ __all__ = [
     "PromisedPoint",
     "Recertification",
     "Review",
+    "ScoreSummary",
     "TargetPoints",
     "Uncertified",
     "Watch",

@@ -27,6 +27,7 @@ from rankreg.operating.guarantees import (
     joint_ranks,
 )
 from rankreg.operating.points import Costs, OperatingPoint, point_at
+from rankreg.operating.score_summary import ScoreSummary, evidence
 from rankreg.operating.units import Per, Sample, Trials
 
 Kind = Literal["certified", "cross-fitted", "expected", "empirical"]
@@ -65,8 +66,8 @@ class GroupPoints(Record):
 
 
 def certify(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     tpr: float = 0.95,
     confidence: float = 0.95,
@@ -83,7 +84,7 @@ def certify(
     the scores.
 
     Args:
-        y_true: labels, 1 for the critical class.
+        y_true: labels, 1 for the critical class; or a `ScoreSummary` in place of labels and scores.
         y_score: scores, higher = more critical.
         tpr: the target recall, default 0.95.
         confidence: of the guarantee, default 0.95.
@@ -109,7 +110,7 @@ def certify(
     """
     check_target(tpr)
     check_confidence(confidence)
-    sample = Sample.of(y_true, y_score, units)
+    sample = evidence(y_true, y_score, units)
     return point_at(
         sample,
         _rank(sample.judged(per).trials, tpr, confidence),
@@ -123,8 +124,8 @@ def certify(
 
 
 def certify_targets(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     tprs: Sequence[float],
     confidence: float = 0.95,
@@ -139,7 +140,7 @@ def certify_targets(
     units, the risk is divided.
 
     Args:
-        y_true: labels, 1 for the critical class.
+        y_true: labels, 1 for the critical class; or a `ScoreSummary` in place of labels and scores.
         y_score: scores, higher = more critical.
         tprs: the target recalls, at least one.
         confidence: of all guarantees together, default 0.95.
@@ -162,7 +163,7 @@ def certify_targets(
     if not targets:
         raise ValueError("no TPR was given: pass at least one, e.g. tprs=[0.95, 0.99]")
     check_confidence(confidence)
-    sample = Sample.of(y_true, y_score, units)
+    sample = evidence(y_true, y_score, units)
     ranks = joint_ranks(sample.judged(per).trials, targets, confidence)
     points = tuple(
         point_at(

@@ -8,16 +8,17 @@ proportion by an effective number of trials: Korn and Graubard, Survey Methodolo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from rankreg.metrics import Bools, Floats, alarm_counts, fpr_at_tpr
+from rankreg.metrics import Bools, Floats, check_tprs, empirical_thresholds
 from rankreg.notation import Record
 from rankreg.operating.guarantees import bounds, certified_ranks, check_confidence
-from rankreg.operating.units import Sample, Trials, UnitSizes, rows_of, unit_codes
+from rankreg.operating.score_summary import Evidence, ScoreSummary, evidence
+from rankreg.operating.units import Sample, Trials, UnitSizes, rows_of
 
 Components = NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -94,8 +95,8 @@ def mean_of(values: ArrayLike) -> Interval:
 
 @overload
 def fpr_at_tpr_interval(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     tpr: float = 0.95,
     confidence: float = CONFIDENCE,
@@ -103,16 +104,16 @@ def fpr_at_tpr_interval(
 ) -> Interval: ...
 @overload
 def fpr_at_tpr_interval(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     tpr: Sequence[float],
     confidence: float = CONFIDENCE,
     units: ArrayLike | None = None,
 ) -> list[Interval]: ...
 def fpr_at_tpr_interval(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     tpr: float | Sequence[float] = 0.95,
     confidence: float = CONFIDENCE,
@@ -133,7 +134,7 @@ def fpr_at_tpr_interval(
     wide, but still true.
 
     Args:
-        y_true: labels, 1 for the critical class.
+        y_true: labels, 1 for the critical class; or a `ScoreSummary` in place of labels and scores.
         y_score: scores, higher = more critical.
         tpr: in (0, 1], default 0.95; or several, each with its own interval.
         confidence: of each interval, default 0.95.
@@ -151,9 +152,10 @@ def fpr_at_tpr_interval(
     True
     """
     check_confidence(confidence)
-    sample = Sample.of(y_true, y_score, units)
-    levels = np.atleast_1d(np.asarray(tpr, dtype=np.float64))
-    estimates = fpr_at_tpr(sample.positive, sample.scores, levels.tolist())
+    sample, levels = evidence(y_true, y_score, units), check_tprs(tpr)
+    estimates = sample.false_alarms(empirical_thresholds(sample.positives, levels)) / rows_of(
+        sample.negative_trials
+    )
     ordered, n = np.sort(sample.positives), len(sample.positives)
     quantile_risk, count_risk = _divided_risks(sample.positive_trials, sample.negative_trials, confidence)
     possible, sure = np.where(levels < 1, levels, 0.5), [1 - quantile_risk]
@@ -162,7 +164,7 @@ def fpr_at_tpr_interval(
     highest = n + 1 - np.where(levels < 1, certified_ranks(sample.positive_trials, 1 - possible, sure)[:, 0], n)
 
     def ends(ranks: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        beyond = alarm_counts(sample.negatives, ordered[np.clip(ranks, 1, n) - 1])
+        beyond = sample.false_alarms(ordered[np.clip(ranks, 1, n) - 1])
         return bounds(beyond, sample.negative_trials, 1 - count_risk)
 
     high = np.where(lowest >= 1, ends(lowest)[1], 1.0)
@@ -187,7 +189,11 @@ class Auc(NamedTuple):
 
 
 def auc_interval(
-    y_true: ArrayLike, y_score: ArrayLike, *, confidence: float = 0.95, units: ArrayLike | None = None
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
+    *,
+    confidence: float = 0.95,
+    units: ArrayLike | None = None,
 ) -> Interval:
     """The area under the ROC curve, with an interval that holds for few positives and for areas near 1 too.
 
@@ -204,7 +210,8 @@ def auc_interval(
     and 2.5 % on average (docs/decisions/0027).
 
     Args:
-        y_true: labels, 1 for the critical class; at least two samples of each class.
+        y_true: labels, 1 for the critical class, at least two samples of each class; or a `ScoreSummary`
+            in place of labels and scores.
         y_score: scores, higher = more critical.
         confidence: how often such intervals hold the true area.
         units: one value per sample, the same for samples that are not independent of each other,
@@ -219,12 +226,20 @@ def auc_interval(
     (0.88, 1.0)
     """
     check_confidence(confidence)
-    sample = Sample.of(y_true, y_score)
-    count = len(sample.scores)
-    codes = np.arange(count) if units is None else unit_codes(units, count)
+    return interval_of_auc(evidence(y_true, y_score, units), confidence)
+
+
+def interval_of_auc(sample: Evidence, confidence: float) -> Interval:
+    """`auc_interval` of checked samples."""
+    if not isinstance(sample, Sample) or sample.units is None:
+        summary = ScoreSummary.of(sample.positive, sample.scores) if isinstance(sample, Sample) else sample
+        area = summary.auc()
+        spread_of = [Spread.of_rows(values - area, counts) for values, counts in summary.components()]
+        low, high = area_bounds(np.array(area), spread_of, confidence)
+        return Interval(area, float(low), float(high), confidence)
     parts = components(sample.positives, sample.negatives)
     area = float(parts[0].mean())
-    own = codes[sample.positive], codes[~sample.positive]
+    own = sample.units[sample.positive], sample.units[~sample.positive]
     sums: list[NDArray[np.float64]] = [
         np.bincount(place, values - area).astype(np.float64) for place, values in zip(own, parts, strict=True)
     ]
@@ -249,14 +264,26 @@ class Spread(NamedTuple):
     @classmethod
     def of(cls, deviations: NDArray[np.float64], sizes: NDArray[np.integer]) -> "Spread":
         """From each unit's sum of structural components less the area (along the last axis), and its size."""
-        number, samples = np.count_nonzero(sizes), int(sizes.sum())
+        samples = int(sizes.sum())
+        trials = samples**2 / float(np.square(sizes, dtype=np.float64).sum())
+        return cls._of(deviations, np.ones(1), int(np.count_nonzero(sizes)), samples, trials)
+
+    @classmethod
+    def of_rows(cls, deviations: NDArray[np.float64], counts: NDArray[np.int64]) -> "Spread":
+        """From the distinct structural components of independent rows less the area, and how often each occurs."""
+        rows = int(counts.sum())
+        return cls._of(deviations, counts, rows, rows, rows)
+
+    @classmethod
+    def _of(
+        cls, deviations: NDArray[np.float64], counts: NDArray[Any], number: int, samples: int, trials: float
+    ) -> "Spread":
         if number < 2:
             raise ValueError(f"the interval of an AUC needs two samples or units of each class, got {number}")
         squares = np.square(np.where(np.abs(deviations) > EQUAL, deviations, 0.0))
-        total, fourths = squares.sum(axis=-1), np.square(squares).sum(axis=-1)
+        total, fourths = (counts * squares).sum(axis=-1), (counts * np.square(squares)).sum(axis=-1)
         weight = np.divide(total**2, fourths, out=np.zeros_like(total), where=fourths > 0)
-        variance = number / (number - 1) * total / samples**2
-        return cls(samples**2 / float(np.square(sizes, dtype=np.float64).sum()), variance, weight)
+        return cls(trials, number / (number - 1) * total / samples**2, weight)
 
 
 def area_bounds(

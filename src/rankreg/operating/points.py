@@ -6,12 +6,12 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankreg.metrics import auc, empirical_thresholds
+from rankreg.metrics import empirical_thresholds
 from rankreg.notation import Record, share
 from rankreg.operating.guarantees import bounds, check_prevalence, shortfall_risk, upper_bound
-from rankreg.operating.intervals import Interval, auc_interval
-from rankreg.operating.spans import at_or_above
-from rankreg.operating.units import Judged, Per, Sample, rows_of, shares_units, units_of
+from rankreg.operating.intervals import Interval, interval_of_auc
+from rankreg.operating.score_summary import Evidence, ScoreSummary, evidence
+from rankreg.operating.units import Judged, Per, UnitSizes, rows_of, shares_units, units_of
 
 FprMethod = Literal["clopper-pearson", "dkw", "units", "units at any threshold"]
 FindingName = Literal[
@@ -163,7 +163,7 @@ def assumption(found: Counted) -> str:
 
 
 def point_at(
-    sample: Sample,
+    sample: Evidence,
     rank: int,
     *,
     tpr: float,
@@ -176,8 +176,8 @@ def point_at(
 ) -> OperatingPoint:
     """The operating point at the rank-th lowest score that is judged, or at a lower threshold if one is given."""
     judged = sample.judged(per)
-    total, negatives = len(sample.positives), len(sample.scores) - len(sample.positives)
-    share = total / len(sample.scores) if prevalence is None else check_prevalence(prevalence)
+    total, negatives = len(sample.positives), rows_of(sample.negative_trials)
+    share = total / (total + negatives) if prevalence is None else check_prevalence(prevalence)
     if threshold is None:
         threshold = float(np.partition(judged.scores, rank - 1)[rank - 1])
     cost = None if costs is None else _cheapest(sample, threshold, costs, share)
@@ -233,7 +233,7 @@ def _recall(judged: Judged, threshold: float) -> float:
     return int(np.count_nonzero(judged.scores >= threshold)) / len(judged.scores)
 
 
-def _fpr_at_most(sample: Sample, false: int, confidence: float, *, looked: bool) -> tuple[float, FprMethod]:
+def _fpr_at_most(sample: Evidence, false: int, confidence: float, *, looked: bool) -> tuple[float, FprMethod]:
     """The bound of the FPR; looked: whether the threshold was chosen by the negatives too."""
     trials = sample.negative_trials
     if sample.mixed or (looked and shares_units(trials)):
@@ -246,11 +246,11 @@ def _fpr_at_most(sample: Sample, false: int, confidence: float, *, looked: bool)
     return upper_bound(false, trials, confidence), "units" if shares_units(trials) else "clopper-pearson"
 
 
-def _uncertified(sample: Sample, judged: Judged, tpr: float, prevalence: float) -> Uncertified:
+def _uncertified(sample: Evidence, judged: Judged, tpr: float, prevalence: float) -> Uncertified:
     threshold = float(empirical_thresholds(judged.scores, np.array([tpr]))[0])
     caught, false = sample.alarms(threshold)
     total = len(sample.positives)
-    row_recall, fpr = caught / total, false / (len(sample.scores) - total)
+    row_recall, fpr = caught / total, false / rows_of(sample.negative_trials)
     ranked = len(judged.scores)
     rank = max(1, int(np.floor((1 - tpr) * ranked + 1e-9)) + 1)  # the same score, counted from the lowest
     return Uncertified(
@@ -263,7 +263,7 @@ def _uncertified(sample: Sample, judged: Judged, tpr: float, prevalence: float) 
     )
 
 
-def _cheapest(sample: Sample, certified: float, costs: Costs, prevalence: float) -> tuple[float, CostChoice]:
+def _cheapest(sample: Evidence, certified: float, costs: Costs, prevalence: float) -> tuple[float, CostChoice]:
     """The positive score at or below the certified threshold with the least expected cost.
 
         cost(t) = prevalence · miss · (1 − recall(t)) + (1 − prevalence) · alarm · FPR(t)
@@ -274,7 +274,7 @@ def _cheapest(sample: Sample, certified: float, costs: Costs, prevalence: float)
     ordered = np.sort(sample.positives)
     candidates = np.unique(ordered[ordered <= certified])
     missed = np.searchsorted(ordered, candidates, side="left") / len(ordered)
-    fpr = at_or_above(candidates, sample.negatives) / len(sample.negatives)
+    fpr = sample.false_alarms(candidates) / rows_of(sample.negative_trials)
     expected = 1000 * (prevalence * costs.miss * missed + (1 - prevalence) * costs.alarm * fpr)
     best = len(expected) - 1 - int(np.argmin(expected[::-1]))  # the highest of equally cheap thresholds
     return float(candidates[best]), CostChoice(costs, float(expected[best]), float(expected[-1]), certified)
@@ -298,8 +298,8 @@ class Finding(Record):
 
 
 def findings(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     threshold: float | None = None,
     confidence: float = 0.95,
@@ -318,7 +318,7 @@ def findings(
     - "two-values": the scores are hard predictions, between which no threshold can be chosen.
 
     Args:
-        y_true: labels, 1 for the critical class.
+        y_true: labels, 1 for the critical class; or a `ScoreSummary` in place of labels and scores.
         y_score: scores, higher = more critical.
         threshold: the one in use, if any.
         confidence: that of the AUC's interval.
@@ -328,12 +328,12 @@ def findings(
     >>> [found.name for found in findings(labels, hard, threshold=0)]
     ['alarms-on-everything', 'two-values']
     """
-    sample = Sample.of(y_true, y_score)
-    found = _about_the_order(sample, confidence, units)
-    low, high = sample.scores.min(), sample.scores.max()
+    sample = evidence(y_true, y_score, units)
+    found = _about_the_order(sample, confidence)
+    low, high = sample.span
     if threshold is not None:
         found += _about_the_threshold(sample, threshold, said=bool(found))
-    if np.all((sample.scores == low) | (sample.scores == high)):
+    if sample.two_valued:
         found.append(
             Finding(
                 "two-values",
@@ -345,7 +345,7 @@ def findings(
     return tuple(found)
 
 
-def _about_the_threshold(sample: Sample, threshold: float, *, said: bool) -> list[Finding]:
+def _about_the_threshold(sample: Evidence, threshold: float, *, said: bool) -> list[Finding]:
     """said: whether it was said already that the scores are no better than chance."""
     caught, false = sample.alarms(threshold)
     negatives = rows_of(sample.negative_trials)
@@ -370,15 +370,12 @@ def _about_the_threshold(sample: Sample, threshold: float, *, said: bool) -> lis
     return [Finding("alarms-on-everything", what + advice, useless=True)]
 
 
-def _about_the_order(sample: Sample, confidence: float, units: ArrayLike | None) -> list[Finding]:
-    area, fewer = auc(sample.positive, sample.scores), min(len(sample.positives), rows_of(sample.negative_trials))
-    if units is None and area - 0.5 > 3 / np.sqrt(fewer):  # six times the largest error that an AUC can have
+def _about_the_order(sample: Evidence, confidence: float) -> list[Finding]:
+    area, fewer = sample.auc(), min(len(sample.positives), rows_of(sample.negative_trials))
+    alone = not isinstance(sample.negative_trials, UnitSizes)
+    if alone and area - 0.5 > 3 / np.sqrt(fewer):  # six times the largest error that an AUC can have
         return []
-    found = (
-        auc_interval(sample.positive, sample.scores, confidence=confidence, units=units)
-        if fewer > 1
-        else Interval(area, 0.0, 1.0, confidence)
-    )
+    found = interval_of_auc(sample, confidence) if fewer > 1 else Interval(area, 0.0, 1.0, confidence)
     if found.low > 0.5:
         return []
     if area >= 0.5:

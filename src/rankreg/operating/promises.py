@@ -20,6 +20,7 @@ from rankreg.operating.guarantees import (
     dependent_share,
     upper_bound,
 )
+from rankreg.operating.score_summary import ScoreSummary, evidence
 from rankreg.operating.spans import (
     WEAKEST,
     Asked,
@@ -34,7 +35,7 @@ from rankreg.operating.spans import (
     recall_span,
     review_at_most,
 )
-from rankreg.operating.units import Per, Sample, rows_of, shares_units, units_of
+from rankreg.operating.units import Per, rows_of, shares_units, units_of
 
 
 @dataclass(frozen=True)
@@ -179,8 +180,8 @@ class Review(Record):
 
 
 def certify_promises(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     tpr: float | None = None,
     fpr: float | None = None,
@@ -199,7 +200,7 @@ def certify_promises(
     you look at the scores.
 
     Args:
-        y_true: labels, 1 for the critical class.
+        y_true: labels, 1 for the critical class; or a `ScoreSummary` alone.
         y_score: scores, higher = more critical.
         tpr: recall at least this.
         fpr: share of negatives that raise an alarm, at most this.
@@ -238,12 +239,12 @@ def certify_promises(
     )
     if not asked.names:
         raise ValueError("nothing is promised: give at least one of tpr, fpr, precision and alarms")
-    return promised_point(Steps.of(Sample.of(y_true, y_score, units), per), asked)
+    return promised_point(Steps.of(evidence(y_true, y_score, units), per), asked)
 
 
 def certify_review(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     precision: float,
     tpr: float = 0.95,
@@ -255,7 +256,7 @@ def certify_review(
     The recall, the precision and the bound of the review load get a third of the risk each.
 
     Args:
-        y_true: labels, 1 for the critical class.
+        y_true: labels, 1 for the critical class; or a `ScoreSummary` alone.
         y_score: scores, higher = more critical.
         precision: share of alarms that are real, at least this.
         tpr: share of positives that are alarmed or reviewed, at least this; default 0.95.
@@ -280,7 +281,7 @@ def certify_review(
     check_confidence(confidence)
     if prevalence is not None:
         check_prevalence(prevalence)
-    return review_point(Steps.of(Sample.of(y_true, y_score)), precision, tpr, prevalence, confidence)
+    return review_point(Steps.of(evidence(y_true, y_score)), precision, tpr, prevalence, confidence)
 
 
 def review_point(

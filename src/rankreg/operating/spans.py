@@ -26,6 +26,7 @@ from rankreg.operating.guarantees import (
     lower_bound,
     upper_bound,
 )
+from rankreg.operating.score_summary import Evidence
 from rankreg.operating.units import Per, Sample, Trials, UnitSizes, rows_of
 
 Counts = NDArray[np.int64]
@@ -73,14 +74,15 @@ class Steps:
     mixed: bool = False
 
     @classmethod
-    def of(cls, sample: Sample, per: Per = "row") -> "Steps":
-        """The steps of a sample."""
+    def of(cls, sample: Evidence, per: Per = "row") -> "Steps":
+        """The steps of a sample or of its summary."""
         judged = sample.judged(per)
         candidates = np.unique(judged.scores)
-        caught, true, false = (
-            at_or_above(candidates, scores)[::-1] for scores in (judged.scores, sample.positives, sample.negatives)
-        )
-        rows = len(sample.scores) if sample.units is None else UnitSizes.of(np.bincount(sample.units))
+        caught, true = (at_or_above(candidates, scores)[::-1] for scores in (judged.scores, sample.positives))
+        false = sample.false_alarms(candidates)[::-1]
+        rows: Trials = len(sample.positives) + rows_of(sample.negative_trials)
+        if isinstance(sample, Sample) and sample.units is not None:
+            rows = UnitSizes.of(np.bincount(sample.units))
         trials: tuple[Trials, Trials, Trials] = judged.trials, sample.negative_trials, rows
         return cls(candidates[::-1], caught, true, false, *trials, sample.mixed)
 

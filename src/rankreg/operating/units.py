@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankreg.metrics import Bools, Floats, check_binary
+from rankreg.metrics import Bools, Floats, alarm_counts, auc, check_binary
 
 Per = Literal["row", "unit"]
 Reals = NDArray[np.float64]
@@ -277,3 +277,22 @@ class Sample:
         """How many positives and negatives reach the threshold; one pass, without copying the negatives."""
         caught = int(np.count_nonzero(self.positives >= threshold))
         return caught, int(np.count_nonzero(self.scores >= threshold)) - caught
+
+    def false_alarms(self, thresholds: Floats) -> NDArray[np.int64]:
+        """How many negatives reach each threshold."""
+        return alarm_counts(self.negatives, thresholds)
+
+    def auc(self) -> float:
+        """The area under the ROC curve."""
+        return auc(self.positive, self.scores)
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """The lowest and the highest score."""
+        return float(self.scores.min()) + 0.0, float(self.scores.max()) + 0.0  # never −0
+
+    @property
+    def two_valued(self) -> bool:
+        """Whether every score is the lowest or the highest."""
+        low, high = self.span
+        return bool(np.all((self.scores == low) | (self.scores == high)))
