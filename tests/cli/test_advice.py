@@ -160,6 +160,9 @@ def test_the_operating_point_commands_of_guide_and_readme_can_be_typed(run: Run,
         frame["patient"], frame["day"] = np.arange(1800) // 2, "2025-01-31"
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     frame[frame.y == 1].to_csv(tmp_path / "confirmed.csv", index=False)
+    frame.to_parquet(tmp_path / "scores.parquet")
+    (tmp_path / "scores").mkdir()
+    frame.to_csv(tmp_path / "scores" / "2025-01.csv", index=False)
     chapter = README.split("## The operating point")[1].split("##")[0]
     typed = []
     for words in commands(GUIDE, chapter):

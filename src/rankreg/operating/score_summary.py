@@ -172,7 +172,7 @@ class ScoreSummary:
 
         >>> curve = ScoreSummary.of([0, 1, 0, 1], [0.1, 0.4, 0.2, 0.9]).roc()
         >>> curve.fpr.tolist(), curve.tpr.tolist()
-        ([0.0, 0.0, 0.0, 0.0, 1.0], [0.0, 0.5, 0.5, 1.0, 1.0])
+        ([0.0, 0.0, 0.0, 1.0], [0.0, 0.5, 1.0, 1.0])
         """
         positives, negatives = self.class_sizes()
         caught, false = self._reached(self.positive_counts)[::-1], self._false_alarms[::-1]
@@ -321,7 +321,11 @@ class ScoreSummary:
         return sizes
 
     def judged(self, per: Per) -> Judged:
-        """The positives, whose recall is promised."""
+        """The positives, whose recall is promised.
+
+        Args:
+            per: "row"; a summary knows no units.
+        """
         if per != "row":
             raise ValueError(
                 f"a summary of scores knows no units, and can promise a recall of rows only, not {per!r}"
@@ -329,14 +333,20 @@ class ScoreSummary:
         return Judged(self.positives, self.positive_trials)
 
     def alarms(self, threshold: float) -> tuple[int, int]:
-        """How many positives and negatives reach the threshold."""
+        """How many positives and negatives reach the threshold.
+
+        Args:
+            threshold: the score of a positive, see `false_alarms`.
+        """
         caught = int(self.positive_counts[self.scores >= threshold].sum())
         return caught, int(self.false_alarms(np.array([threshold]))[0])
 
     def false_alarms(self, thresholds: Floats) -> Counts:
-        """How many negatives reach each threshold, which must be scores of positives.
+        """How many negatives reach each threshold.
 
-        Between two of them the number is known only if no negative is there.
+        Args:
+            thresholds: scores of positives. Between two of them the number is known only if no negative
+                is there.
         """
         place = np.searchsorted(self.scores, thresholds)
         known = np.isin(thresholds, self.scores) | (self.between_counts[place] == 0)
