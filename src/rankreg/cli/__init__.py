@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from rankreg.cli import bench, data, fit, operating, tune
+from rankreg.cli import bench, data, deployed, fit, operating, tune
 from rankreg.terminal import say, spell_what_cannot_be_encoded
 
 app = typer.Typer(
@@ -37,7 +37,7 @@ def options(
     """Few false alarms at a high true positive rate, for rare and critical classes."""
 
 
-for group in (fit, tune, operating, data, bench):
+for group in (fit, tune, operating, deployed, data, bench):
     group.register(app)
 
 

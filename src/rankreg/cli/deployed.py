@@ -1,0 +1,174 @@
+"""`rankreg monitor`, `recertify`: a threshold in use, watched and certified again."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rankreg.cli import options as opt
+from rankreg.cli.operating import read_file, show, show_record
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    for command in (monitor, recertify):
+        app.command()(command)
+
+
+def monitor(
+    file: opt.File,
+    score: opt.Score,
+    threshold: opt.Threshold = None,
+    point: opt.Point = None,
+    tpr: opt.DeployedTpr = None,
+    level: Annotated[float, typer.Option(help="Chance of ever raising a false alarm.")] = 0.05,
+    unit: opt.Unit = None,
+    per: opt.DeployedPer = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of labels. Without it, every row is a confirmed positive (not with --reference).",
+            show_default=False,
+        ),
+    ] = None,
+    positive: opt.Positive = None,
+    negative: opt.Negative = None,
+    rest_negative: opt.RestNegative = False,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            help="Column to sort by: dates like 2025-01-31, times like 2025-01-31T17:05, or numbers. Without it,"
+            " rows are in the order in which they came.",
+            show_default=False,
+        ),
+    ] = None,
+    verified_below: Annotated[
+        float,
+        typer.Option(help="Chance that a positive below the threshold is confirmed, relative to one above it."),
+    ] = 1.0,
+    drop_to: Annotated[
+        float | None,
+        typer.Option(
+            help="A fallen recall: how soon would it be noticed?", show_default="three times as many misses"
+        ),
+    ] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of earlier scores of the same model, from when all was well, without labels. Warns of"
+            " drift: the scores changed. Both files must hold all samples, not confirmed positives only.",
+            show_default=False,
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the evidence over time: .png or .svg file.", show_default=False)
+    ] = None,
+    separator: opt.Separator = ",",
+    as_json: opt.Json = False,
+) -> None:
+    """Watch the recall of a deployed threshold on positives confirmed later; run it as often as you like.
+
+    Confirmed positives:  rankreg monitor confirmed.csv --score s --time day --point model
+
+    No labels yet:        rankreg monitor all.csv --score s --time day --reference earlier.csv
+
+    Drift is an early warning: the scores changed. Only confirmed positives show the recall. --label watches both.
+    """
+    from rankreg import operating
+    from rankreg.labels import LabelRule
+    from rankreg.operating.monitoring import fallen_recall
+    from rankreg.report import text, watching
+    from rankreg.score_files import ScoreColumns, deployed_point
+
+    if plot is not None:
+        watching.check_plot(plot)
+    drift_only = reference is not None and label is None
+    deployed = None
+    if not drift_only or threshold is not None or point is not None:
+        deployed = deployed_point(threshold, point, tpr=tpr, per=per, unit=unit)
+    rule = LabelRule(positive, tuple(negative or ()), rest_negative)
+    table = read_file(file, ScoreColumns(score, label, rule, time=time, unit=unit, separator=separator))
+    before = None
+    if reference is not None:
+        before = read_file(reference, ScoreColumns(score, unit=unit, separator=separator))
+    watch = drift = None
+    beware: tuple[Any, ...] = ()
+    lines: list[tuple[str, str]] = []
+    record: dict[str, Any] = {"labels": None if drift_only else text.labels_record(table.reading)}
+    if deployed is not None and not drift_only:
+        confirmed = slice(None) if table.labels is None else table.labels == 1
+        watch = operating.monitor(
+            table.scores[confirmed],
+            threshold=deployed.threshold,
+            tpr=deployed.tpr,
+            level=level,
+            verified_below=verified_below,
+            units=None if table.units is None else table.units[confirmed],
+            per=deployed.per,
+            times=None if table.times is None else table.times[confirmed],
+        )
+        fallen = fallen_recall(watch.tpr) if drop_to is None else drop_to
+        more = operating.positives_until_alarm(watch, recall=fallen)
+        if table.labels is not None and not table.labels.all():  # samples of both classes
+            data = table.labels, table.scores
+            beware = operating.findings(*data, threshold=deployed.threshold, units=table.units)
+        record |= watch.to_dict() | {"drop_to": fallen, "positives_until_alarm": more}
+        lines += [*watching.watch_lines(watch, fallen, more), text.labels_line(table.reading)]
+    if before is not None:
+        now = _first_of_units(table)
+        drift = operating.drift(_first_of_units(before).scores, now.scores, level=level, times=now.times)
+        shares = None
+        if deployed is not None:
+            shares = [float((one.scores >= deployed.threshold).mean()) for one in (before, table)]
+        record["drift"] = drift.to_dict() | {"alarm_shares": shares}
+        lines += [*([("", "")] if lines else []), *watching.drift_lines(drift, shares)]
+    if plot is not None:
+        watching.plot_evidence(plot, watch, drift)
+        lines.append(("Plot", f"{plot}: the evidence over time"))
+    show_record(record, lines, as_json, beware)
+
+
+def recertify(
+    file: opt.File,
+    label: opt.Label,
+    score: opt.Score,
+    threshold: opt.Threshold = None,
+    point: opt.Point = None,
+    tpr: opt.DeployedTpr = None,
+    confidence: opt.DeployedConfidence = None,
+    unit: opt.Unit = None,
+    per: opt.DeployedPer = None,
+    prevalence: opt.Prevalence = None,
+    positive: opt.Positive = None,
+    negative: opt.Negative = None,
+    rest_negative: opt.RestNegative = False,
+    separator: opt.Separator = ",",
+    as_json: opt.Json = False,
+) -> None:
+    """Check a deployed threshold on new labelled scores, and find the threshold that they certify."""
+    from rankreg import operating
+    from rankreg.labels import LabelRule
+    from rankreg.report import text
+    from rankreg.score_files import ScoreColumns, deployed_point
+
+    deployed = deployed_point(threshold, point, tpr=tpr, confidence=confidence, per=per, unit=unit)
+    rule = LabelRule(positive, tuple(negative or ()), rest_negative)
+    table = read_file(file, ScoreColumns(score, label, rule, unit=unit, separator=separator))
+    data = table.labelled(), table.scores
+    found = operating.recertify(*data, **deployed._asdict(), prevalence=prevalence, units=table.units)
+    beware = operating.findings(*data, threshold=deployed.threshold, units=table.units)
+    refused = next((one.sentence for one in beware if one.refuses), None)
+    if refused is not None:
+        found = replace(found, point=None, uncertified_because=refused)
+    show(found, text.recertification_lines(found), table, as_json, beware)
+
+
+def _first_of_units(table: Any) -> Any:
+    """One row of each unit: rows of one unit do not come independently."""
+    if table.units is None:
+        return table
+    import numpy as np
+
+    first = np.sort(np.unique(table.units, return_index=True)[1])
+    return replace(table, scores=table.scores[first], times=None if table.times is None else table.times[first])
