@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from rankreg.bundle import load_bundle, predict
 from rankreg.bundle.ensemble import Ensemble
 from rankreg.bundle.onnx_file import export_onnx
-from rankreg.fit import Source, fit
+from rankreg.fit import Source, fit, settings
 from rankreg.fit.crossfit import folds_for
 from rankreg.fit.learners import frozen
 from rankreg.models import TimmShape
@@ -71,7 +71,16 @@ def test_the_learner_on_features_is_scikit_learns_regression_on_standardised_col
 
 def test_a_model_of_timm_is_kept_in_the_bundle_with_its_weights(timm: None, tmp_path: Path) -> None:
     source = Source(write_images(tmp_path / "images"), positive="bad", size=16)
-    fitted = fit(source, tmp_path / "out", tpr=0.8, folds=2, test=0.2, backbone="tiny.in1k", progress=False)
+    fitted = fit(
+        source,
+        tmp_path / "out",
+        tpr=0.8,
+        folds=2,
+        test=0.2,
+        learners=["frozen"],
+        backbone="tiny.in1k",
+        progress=False,
+    )
     assert fitted is not None
     bundle = load_bundle(tmp_path / "out")
     assert isinstance(bundle.card.backbone, TimmShape)
@@ -90,7 +99,7 @@ def test_a_bundle_with_a_model_of_timm_says_that_it_needs_timm(
     timm: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = Source(write_images(tmp_path / "images"), positive="bad", size=16)
-    fit(source, tmp_path / "out", tpr=0.8, folds=2, backbone="tiny.in1k", progress=False)
+    fit(source, tmp_path / "out", tpr=0.8, folds=2, backbone="tiny.in1k", learners=["frozen"], progress=False)
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(ValueError, match="pip install timm"):
         load_bundle(tmp_path / "out")
@@ -102,3 +111,24 @@ def test_an_unknown_backbone_is_refused_before_anything_is_written(timm: None, t
         with pytest.raises(ValueError, match=message):
             fit(source, tmp_path / "out", tpr=0.8, backbone=name, progress=False)
     assert not (tmp_path / "out/bundle").exists()
+
+
+def test_a_network_sees_about_three_hundred_batches_of_images_and_keeps_its_last_epoch() -> None:
+    for samples, epochs in ((50, 30), (1000, 20), (6268, 4), (10**6, 4)):
+        config = settings("image", 0.95, samples=samples)
+        assert (config.epochs, config.selection, config.augmentation) == (epochs, "last", "dermoscopy")
+    assert settings("image", 0.95, samples=6268, epochs=7).epochs == 7
+
+
+@pytest.mark.slow
+def test_features_and_a_network_are_averaged_where_a_backbone_is_there(timm: None, tmp_path: Path) -> None:
+    source = Source(write_images(tmp_path / "images"), positive="bad", size=16)
+    config = settings("image", 0.8, size=16, samples=64, epochs=1)
+    fit(source, tmp_path / "out", tpr=0.8, folds=2, test=0.2, backbone="tiny.in1k", config=config, progress=False)
+    bundle = load_bundle(tmp_path / "out")
+    assert isinstance(bundle.model, Ensemble)
+    assert [learner.name for learner in bundle.model.learners] == ["frozen", "network"]
+    predict(bundle, tmp_path / "images", tmp_path / "scores.csv")
+    found = pd.read_csv(tmp_path / "scores.csv").set_index("id").score
+    before = pd.read_csv(tmp_path / "out/test-scores.csv").set_index("id").score
+    np.testing.assert_allclose(found[before.index], before, rtol=0, atol=1e-5)

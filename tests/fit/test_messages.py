@@ -187,7 +187,7 @@ def test_a_target_tpr_in_the_file_is_refused(rankreg: CommandLine, tmp_path: Pat
         ("--loss", "bce"),
         ("--method", "buffer"),
         ("--model", "mlp; images resnet10"),
-        ("--epochs", "40; images 30"),
+        ("--epochs", "40; images 4 to 30"),
         ("--seed", "0"),
         ("--size", "64"),
     ],

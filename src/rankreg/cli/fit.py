@@ -75,7 +75,9 @@ def fit(
     loss: Annotated[str | None, _network("Base loss, e.g. bce, a-fl, w-bce (default: bce).")] = None,
     method: Annotated[str | None, _network("rankreg, buffer, alm or none (default: buffer).")] = None,
     model: Annotated[str | None, _network("mlp, resnet10 or resnet18 (default: mlp; images resnet10).")] = None,
-    epochs: Annotated[int | None, _network("How often every sample is seen (default: 40; images 30).")] = None,
+    epochs: Annotated[
+        int | None, _network("How often every sample is seen (default: 40; images 4 to 30, about 300 steps).")
+    ] = None,
     config: Annotated[Path | None, _network(CONFIG_HELP)] = None,
     backbone: Annotated[
         str | None,
@@ -115,7 +117,7 @@ def fit(
         home = Path() if out is None else out
         check_request(home, tpr=tpr, confidence=confidence, calibration=calibration, test=test)
         kind = "image" if source.is_images else "table"
-        options = {"loss": loss, "method": method, "model": model, "epochs": epochs, "seed": seed}
+        options: dict[str, Any] = {"loss": loss, "method": method, "model": model, "epochs": epochs, "seed": seed}
         chosen = settings(kind, tpr, size=source.side, file=config, **options)
         own = any(value is not None for value in (loss, method, model, epochs, config))
         learners = tuple(learner or ([NETWORK] if own else []))
@@ -124,6 +126,7 @@ def fit(
                 "--loss, --method, --model, --epochs and --config are for networks: add --learner network"
             )
         found = read_source(replace(source, seed=chosen.seed), home / "decoded")
+        chosen = settings(kind, tpr, size=source.side, samples=len(found.labels), file=config, **options)
         if _is_first():
             _show_columns(found)
         if describe:

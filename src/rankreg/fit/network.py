@@ -1,5 +1,6 @@
 """The network as a learner: any loss, method and network of the training loop, one run per fold."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ from rankreg.train.config import DEFAULTS, SMALL, faults
 from rankreg.train.task import complete, task_of
 
 NAMED = ("loss", "method", "model", "optimizer")  # a name and settings that belong to it
+# How images are trained, so that positives are not learned by heart (docs/decisions/0046): few steps, rotations by
+# any angle and tints. Then no epoch need be chosen, and every positive trains.
+IMAGE_STEPS, FEWEST_EPOCHS = 300, 4
+IMAGES: dict[str, Any] = {"augmentation": "dermoscopy", "selection": "last"}
 CHOOSING = {"train": 0.9, "validation": 0.1}  # of a member's training samples, where an epoch is to be chosen
 
 
@@ -77,7 +82,13 @@ def _splits(
 
 
 def settings(
-    kind: str, tpr: float, *, size: int | None = None, file: Path | None = None, **options: Any
+    kind: str,
+    tpr: float,
+    *,
+    size: int | None = None,
+    samples: int | None = None,
+    file: Path | None = None,
+    **options: Any,
 ) -> TrainConfig:
     """The settings of a training: the defaults, then a TOML file, then the options that are not None.
 
@@ -85,6 +96,8 @@ def settings(
         kind: "table" or "image".
         tpr: the target TPR, which the choice of an epoch by FPR uses.
         size: the side of the images in pixels, which decides the network's stem unless the file does.
+        samples: how many images there are. Then so many epochs that they make about 300 steps (4 to 30), the last
+            one counts, and images are rotated and tinted, unless the file says otherwise.
         file: a TOML file with keys of `TrainConfig`.
         options: keys of `TrainConfig`, e.g. epochs, seed, loss, method or model; a name alone will do.
 
@@ -98,6 +111,9 @@ def settings(
     'buffer'
     """
     chosen = look_up(DEFAULTS, kind, "kind of data")
+    if kind == "image" and samples is not None:
+        enough = math.ceil(IMAGE_STEPS * chosen["batch_size"] / max(samples, 1))
+        chosen = chosen | IMAGES | {"epochs": min(max(enough, FEWEST_EPOCHS), chosen["epochs"])}
     if file is not None:
         said = TrainConfig.from_toml(file).model_dump(exclude_unset=True)
         if "tpr" in said:

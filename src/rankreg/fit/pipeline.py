@@ -112,7 +112,7 @@ def fit(
             alarm on at least one of them. Units are the copies and groups of the data.
         learners: names, see `rankreg.fit.LEARNERS`; "network" is the network that `config` describes, "frozen" a
             linear model on the features of the backbone. Default: all of `LEARNERS` for a table; for images
-            the backbone's features, or the network where there is no backbone.
+            "frozen" and "network", or the network alone where there is no backbone.
         folds: how many; by default 5, dealt twice with fewer than 200 positives.
         best: average only so many learners: those with the fewest false alarms out of fold, chosen for every
             fold by the other folds. Default: all.
@@ -147,11 +147,12 @@ def fit(
     data = read_source(source, home / "decoded") if isinstance(source, Source) else source
     parts = cut_parts(data, tpr, confidence, per, threshold, calibration, test, seed)
     frozen = _backbone(data, backbone, learners)
-    names = tuple(learners) or (tuple(LEARNERS) if data.kind == "table" else (FROZEN if frozen else NETWORK,))
+    usual = tuple(LEARNERS) if data.kind == "table" else (FROZEN, NETWORK) if frozen else (NETWORK,)
+    names = tuple(learners) or usual
     known = (*LEARNERS, *RANKED, NETWORK) if data.kind == "table" else (FROZEN, NETWORK)
     for name in names:  # before anything is computed or written
         look_up(dict.fromkeys(known), name, "learner")
-    config = config or settings(data.kind, tpr, size=_side(data))
+    config = config or settings(data.kind, tpr, size=_side(data), samples=len(data.labels))
     prepared = data.prepared(parts["train"], release=data is not source)
     if frozen is not None and FROZEN in names:
         assert data.images is not None
