@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from rankreg.datasets.splits import Samples
 from rankreg.models import (
+    STRIDE,
     Backbone,
     BackboneNetwork,
     BackboneShape,
     EfficientNetLite0,
     Pixels,
     ScoreHead,
-    TimmShape,
     build_model,
 )
 from rankreg.names import did_you_mean
@@ -29,6 +30,25 @@ __all__ = ["BACKBONES", "features", "frozen_network", "load_backbone"]
 EXTRA = "pip install 'rankreg[pretrained]'"
 STARTERS = 500  # samples of a class that say where its features lie
 SMALLEST = 1e-6
+
+
+class TimmShape(BaseModel):
+    """A convolutional model of the package timm, frozen: its features serve linear learners.
+
+    Args:
+        name: as timm spells it, e.g. "resnet18.a1_in1k".
+        side: images are resized to this many pixels a side, a multiple of 32. Default 128.
+        flips: take the mean features of an image and its mirror image. Default True.
+
+    >>> TimmShape(name="resnet18").side
+    128
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[\w.\-]{1,100}$")
+    side: int = Field(default=128, ge=STRIDE, le=512, multiple_of=STRIDE)
+    flips: bool = True
 
 
 def load_backbone(name: str) -> Backbone:

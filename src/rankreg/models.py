@@ -105,25 +105,6 @@ class BackboneShape(_Shape):
     flips: bool = True
 
 
-class TimmShape(BaseModel):
-    """A convolutional model of the package timm, frozen: its features serve linear learners.
-
-    Args:
-        name: as timm spells it, e.g. "resnet18.a1_in1k".
-        side: images are resized to this many pixels a side, a multiple of 32. Default 128.
-        flips: take the mean features of an image and its mirror image. Default True.
-
-    >>> TimmShape(name="resnet18").side
-    128
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field(pattern=r"^[\w.\-]{1,100}$")
-    side: int = Field(default=128, ge=STRIDE, le=512, multiple_of=STRIDE)
-    flips: bool = True
-
-
 class MLPShape(_Shape):
     """A multi-layer perceptron for rows of numbers, with layer normalisation: no statistics of the batch.
 

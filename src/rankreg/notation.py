@@ -29,15 +29,13 @@ def share(value: float, *, up: bool | None = None) -> str:
 
     up: True rounds up, for an upper bound; False rounds down; None rounds to the nearest.
 
-    >>> share(0.034056), share(0.034056, up=True), share(0.99987), share(1e-9, up=False)
-    ('3.41 %', '3.41 %', '99.987 %', '0 %')
+    >>> share(0.034056), share(0.034056, up=True), share(0.99987)
+    ('3.41 %', '3.41 %', '99.987 %')
     """
     if value > 0.99 and up is not True and value < 1:
         lost = 100 * (1 - value)
         digits = max(0, 1 - math.floor(math.log10(lost)))
         return f"{math.floor(100 * value * 10**digits + 1e-9) / 10**digits:.{digits}f} %"
-    if up is False and value < 1e-6:  # a lower bound that says nothing
-        return "0 %"
     return number(100 * value, up=up) + " %"
 
 

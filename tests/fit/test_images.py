@@ -14,13 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
+from rankreg.backbones import TimmShape
 from rankreg.bundle import load_bundle, predict
 from rankreg.bundle.ensemble import Ensemble
 from rankreg.bundle.onnx_file import export_onnx
 from rankreg.fit import Source, fit, settings
 from rankreg.fit.crossfit import folds_for
 from rankreg.fit.learners import frozen
-from rankreg.models import TimmShape
 from tests.own_data import write_images
 
 

@@ -95,8 +95,8 @@ def test_more_pairs_than_64_bits_can_count_do_not_overflow() -> None:
 
 
 def test_hard_predictions_are_found_even_if_all_positives_are_predicted() -> None:
-    labels = [1] * 5 + [0] * 20
-    hard, soft = [1] * 5 + [0] * 10 + [1] * 10, [1.0] * 5 + [0] * 10 + [0.5] * 10
+    labels = [1] * 50 + [0] * 200
+    hard, soft = [1] * 50 + [0] * 100 + [1] * 100, [1.0] * 50 + [0] * 100 + [0.5] * 100
     assert [found.name for found in operating.findings(ScoreSummary.of(labels, hard))] == ["two-values"]
     assert operating.findings(ScoreSummary.of(labels, soft)) == ()
 

@@ -21,10 +21,11 @@ from pydantic import (
     model_validator,
 )
 
+from rankreg.backbones import TimmShape
 from rankreg.datasets.images import MOST_PIXELS, SMALLEST
 from rankreg.datasets.preprocessing import CategoricalColumn, NumericColumn, QuantileColumn
 from rankreg.labels import LabelRule
-from rankreg.models import BackboneShape, MLPShape, ModelShape, TimmShape
+from rankreg.models import BackboneShape, MLPShape, ModelShape
 from rankreg.notation import json_value
 from rankreg.operating import ChosenThreshold
 from rankreg.operating.units import Per

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from rankreg.backbones import features
+from rankreg.backbones import TimmShape, features
 from rankreg.bundle.tree_tables import TreeTables
 from rankreg.bundle.trees import Trees, score_trees
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.models import Backbone, BackboneShape, TimmShape
+from rankreg.models import Backbone, BackboneShape
 from rankreg.train import score
 
 Floats = NDArray[np.float64]

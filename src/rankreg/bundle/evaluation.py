@@ -188,8 +188,8 @@ def _caught_units(found: Evaluation) -> Lines:
 
 def bounded(interval: Interval) -> str:
     """A share with its interval; bounds are rounded outwards."""
-    low, high = share(interval.low, up=False), share(interval.high, up=True)
-    return f"{share(interval.estimate)} ({low} to {high})"
+    low = share(interval.low if interval.low > 1e-6 else 0.0, up=False)
+    return f"{share(interval.estimate)} ({low} to {share(interval.high, up=True)})"
 
 
 def per_thousand(interval: Interval) -> str:

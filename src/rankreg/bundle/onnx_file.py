@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
+from rankreg.backbones import TimmShape
 from rankreg.bundle.card import BundleCard, ImageInputs, TableInputs, read_inputs
 from rankreg.bundle.ensemble import Ensemble, FittedLearner, Linear, NegativeRanks, Network
 from rankreg.bundle.onnx_graph import Graph, add_features, add_network, onnx_package
@@ -27,7 +28,6 @@ from rankreg.bundle.onnx_trees import add_lines, add_trees
 from rankreg.bundle.storage import Bundle
 from rankreg.bundle.trees import Trees
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.models import TimmShape
 from rankreg.notation import json_value
 from rankreg.safe_files import write_whole
 

@@ -22,7 +22,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from rankreg.backbones import empty_backbone
+from rankreg.backbones import TimmShape, empty_backbone
 from rankreg.bundle.card import (
     FORMAT_VERSIONS,
     BundleCard,
@@ -36,7 +36,7 @@ from rankreg.bundle.card import (
 from rankreg.bundle.ensemble import Ensemble, FrozenBackbone, ImageViews, TableViews
 from rankreg.bundle.ensemble_files import LARGEST_TREES, check_types, largest_size, pack, tree_file, unpack
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.models import Backbone, BackboneShape, TimmShape, build_model
+from rankreg.models import Backbone, BackboneShape, build_model
 from rankreg.notation import json_value
 from rankreg.safe_files import read_json, read_within, write_whole
 from rankreg.train import score

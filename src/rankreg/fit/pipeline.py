@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import ValidationError
 
-from rankreg.backbones import load_backbone
+from rankreg.backbones import TimmShape, load_backbone
 from rankreg.bundle import Bundle, Evaluation, Threshold
 from rankreg.bundle.card import versions_of
 from rankreg.bundle.ensemble import Ensemble, FrozenBackbone
@@ -26,7 +26,7 @@ from rankreg.fit.parts import CALIBRATION, Rows, ThresholdName, check_request, c
 from rankreg.fit.progress import FinishedLearners
 from rankreg.fit.race import RacedLearner, race_of
 from rankreg.fit.sources import OwnData, PreparedData, Source, read_source
-from rankreg.models import BackboneShape, TimmShape
+from rankreg.models import BackboneShape
 from rankreg.names import look_up
 from rankreg.notation import json_value
 from rankreg.operating import (
