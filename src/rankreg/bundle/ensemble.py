@@ -55,6 +55,10 @@ class TableViews:
             self._made[view] = self.preparation.standardised(self.matrix)
         return self._made[view]
 
+    def anew(self) -> "TableViews":
+        """The same rows, for the next learner: forms that were computed are let go."""
+        return TableViews(self.matrix, self.preparation)
+
 
 @dataclass(frozen=True, eq=False)
 class FrozenBackbone:
@@ -89,6 +93,10 @@ class ImageViews:
             assert self.backbone is not None  # the card saw to it
             self._made[view] = self.backbone.features(self.images)
         return self._made[view]
+
+    def anew(self) -> "ImageViews":
+        """The same: features take long to compute."""
+        return self
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ from rankreg.operating import (
     price_of_certifying,
 )
 from rankreg.operating.units import Per
-from rankreg.pool import cores
+from rankreg.pool import cores, return_freed_memory
 from rankreg.report import Model, Settings, write
 from rankreg.scores import Scores
 from rankreg.terminal import progress_bar
@@ -241,7 +241,8 @@ def _cross_fitted(
             bar.update(task, description=f"cross-fitting {name}")
             learner = chosen[name]
             members = finished.members(name, learner) if name != NETWORK else None
-            found[name] = cross_fit(learner, name, views, labels, dealt, members=members)
+            found[name] = cross_fit(learner, name, views.anew(), labels, dealt, members=members)
+            return_freed_memory()
             if world.rank == 0 and name != NETWORK:
                 found[name] = finished.keep(name, learner, found[name])
             bar.advance(task)

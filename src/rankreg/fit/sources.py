@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg.bundle.ensemble import ImageViews, TableViews, Views
+from rankreg.bundle.ensemble import ImageViews, TableViews
 from rankreg.datasets import load
 from rankreg.datasets.partitions import SHARES
 from rankreg.datasets.preprocessing import TablePreprocessor
@@ -115,6 +115,8 @@ class OwnData:
         seen = features if len(rows) == len(features) else features.iloc[rows]
         preparation = TablePreprocessor.fit(seen, categorical=self.table.categorical)
         del seen
+        if release:
+            return_freed_memory()
         unused = (*preparation.unused, *self.table.plan.left_out)
         described = replace(preparation, unused=unused).to_dict() | dict(self.preprocessing)
         inputs = preparation.transform(features, release=release)
@@ -136,7 +138,7 @@ class PreparedData:
     preprocessing: Mapping[str, Any]
     features: NDArray[np.float32] | None = None
 
-    def views(self, rows: NDArray[np.int64]) -> Views:
+    def views(self, rows: NDArray[np.int64]) -> TableViews | ImageViews:
         """Some samples in every form."""
         inputs = self.inputs if len(rows) == len(self.inputs) else self.inputs[rows]
         if self.preparation is not None:
