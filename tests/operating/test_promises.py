@@ -407,3 +407,16 @@ def test_counts_at_or_above_are_those_counted_one_by_one(scores: list[int], cand
     ordered = np.unique(candidates).astype(float)
     counted = [sum(score >= one for score in scores) for one in ordered]
     assert at_or_above(ordered, np.array(scores, dtype=float)).tolist() == counted
+
+
+def test_samples_that_would_settle_one_promise_are_not_offered_where_another_conflicts_with_it() -> None:
+    random = np.random.default_rng(0)
+    labels = np.repeat([1, 0], [300, 6000])
+    scores = random.normal(size=6300) + 2.2 * labels
+    at_recall = np.sort(scores[labels == 1])[15]  # 95 % of the positives reach it
+    assert np.mean(labels[scores >= at_recall]) < 0.5  # so no number of such samples shows a precision of 90 %
+    alone = certify_promises(labels, scores, precision=0.9).conflicts
+    both = certify_promises(labels, scores, precision=0.9, tpr=0.95).conflicts
+    assert [one.between for one in alone] == [one.between for one in both] == [("precision",)]
+    assert alone[0].more_positives is not None
+    assert both[0].more_positives is None

@@ -5,6 +5,7 @@ One confidence holds for all promises together (docs/decisions/0028). The comput
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -404,9 +405,9 @@ def _counted(steps: Steps, prevalence: float | None) -> dict[str, Any]:
 def _conflict(steps: Steps, asked: Asked, between: tuple[PromiseName, ...]) -> Conflict:
     """What could have been promised instead, and how many samples would settle it."""
 
-    def common(changed: Asked, some: Steps, *, walk: bool = True) -> Span:
+    def common(changed: Asked, some: Steps, names: Iterable[PromiseName] = between, *, walk: bool = True) -> Span:
         spans, found = changed.spans(some, walk=walk), steps.all
-        for name in between:
+        for name in names:
             found = found.within(spans[name])
         return found
 
@@ -422,10 +423,11 @@ def _conflict(steps: Steps, asked: Asked, between: tuple[PromiseName, ...]) -> C
             step = span.first if "tpr" in between else span.last
             keeps = next((other for other in between if other != name), None)
             closest.append(Closest(keeps, name, target, float(steps.thresholds[step])))
+    wanted = asked.names if len(between) == 1 else between  # one that fails alone may conflict with others as well
     factors = enough_samples(
         steps,
-        lambda some: not common(asked, some, walk=False).empty,
-        together=asked.prevalence is None and not {"precision", "alarms"}.isdisjoint(between),
+        lambda some: not common(asked, some, wanted, walk=False).empty,
+        together=asked.prevalence is None and not {"precision", "alarms"}.isdisjoint(wanted),
     )
     if factors is None:
         return Conflict(between, tuple(closest), None, None)
