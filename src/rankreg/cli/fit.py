@@ -75,9 +75,7 @@ def fit(
     loss: Annotated[str | None, _network("Base loss, e.g. bce, a-fl, w-bce (default: bce).")] = None,
     method: Annotated[str | None, _network("rankreg, buffer, alm or none (default: buffer).")] = None,
     model: Annotated[str | None, _network("mlp, resnet10 or resnet18 (default: mlp; images resnet10).")] = None,
-    epochs: Annotated[
-        int | None, _network("How often every sample is seen (default: 40; images 4 to 30, about 300 steps).")
-    ] = None,
+    epochs: Annotated[int | None, _network("How often every sample is seen (default: 40; images 4 to 30).")] = None,
     config: Annotated[Path | None, _network(CONFIG_HELP)] = None,
     backbone: Annotated[
         str | None,
