@@ -96,3 +96,23 @@ def test_a_failing_disk_is_not_taken_for_a_damaged_file(tmp_path: Path, monkeypa
     with pytest.raises(OSError, match="Input/output error") as raised:
         read_table(tmp_path / "a.csv")
     assert raised.value.errno == errno.EIO
+
+
+def test_a_table_that_is_read_in_parts_is_what_pandas_reads_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a column is numbers in one part, and text, gaps or other numbers in the next."""
+    monkeypatch.setattr("rankreg.table_files.CHUNK", 7)
+    number = np.arange(40)
+    table = pd.DataFrame(
+        {
+            "whole": number,
+            "real": np.random.default_rng(0).normal(size=40),
+            "text later": [str(k) if k < 20 else "x" for k in number],
+            "gaps first": [""] * 20 + ["a"] * 20,
+            "gaps later": ["3"] * 30 + [""] * 10,
+        }
+    )
+    path = tmp_path / "table.csv"
+    table.to_csv(path, index=False)
+    pd.testing.assert_frame_equal(read_table(path).rows, pd.read_csv(path, low_memory=False))

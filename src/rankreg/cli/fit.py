@@ -133,7 +133,7 @@ def fit(
             torch.set_num_threads(1)  # threads cost a table's small network more than they give
         try:
             fitted = run_fit(
-                found,
+                replace(found, temporary=True),
                 home,
                 tpr=tpr,
                 confidence=confidence,

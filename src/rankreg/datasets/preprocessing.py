@@ -1,6 +1,6 @@
 """Table columns to numbers: fitted on training rows only, saved as JSON, applied to chunks of any size."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -22,7 +22,6 @@ FEWEST_OF_A_CATEGORY = 2  # what occurs once teaches nothing, and a column of na
 FARTHEST = 1e4
 LARGEST = float(np.finfo(np.float32).max)  # a number beyond is a fault of the file
 NO_SPREAD = float(np.finfo(np.float64).max)  # scale of a column that is constant in training: it becomes 0
-FEW = 0.05  # of a column's cells: so few texts among numbers are faults, more are categories
 SHOWN = 3  # problems of one row
 DEVIATIONS = "standard deviations from the training mean"
 RANGES = "times the range of the training values away from them"
@@ -258,32 +257,6 @@ class TablePreprocessor:
 def numeric_column(state: Mapping[str, Any]) -> NumericColumn | QuantileColumn:
     """A saved column of numbers, of either kind; version 0.1 standardised by mean and scale."""
     return (QuantileColumn if "knots" in state else NumericColumn).model_validate(state)
-
-
-def check_cells(
-    rows: pd.DataFrame, categorical: Collection[str], where: str, name_row: Callable[[int], str] = row_words
-) -> None:
-    """Training data: no text stands alone in a column of numbers, no number is infinite or beyond float32."""
-    for name in map(str, rows.columns):
-        if name in categorical:
-            continue
-        column = rows[name]
-        values, unreadable = _parsed(column)
-        large = np.flatnonzero(np.abs(values) > LARGEST)
-        known = np.count_nonzero(column.notna())
-        texts = np.flatnonzero(unreadable)
-        if 0 < len(texts) <= FEW * known:
-            more = f" and texts in {len(texts) - 1:,} other rows" if len(texts) > 1 else ""
-            first = f"{_cell(column, texts[0])} in {name_row(int(texts[0]))}{more}"
-            raise ValueError(
-                f"{where}: column {name!r} holds numbers, but {first}:"
-                " mend such cells, leave them empty if unknown, or name the column with --categorical"
-            )
-        if len(large) and not len(texts):
-            raise ValueError(
-                f"{where}: column {name!r} holds {_cell(column, large[0])} in {name_row(int(large[0]))}, not a"
-                " finite number of ordinary size: mend it, or leave it empty if unknown"
-            )
 
 
 def is_far(values: Floats, mean: Floats | float, scale: Floats | float) -> NDArray[np.bool_]:

@@ -153,7 +153,7 @@ def fit(
     for name in names:  # before anything is computed or written
         look_up(dict.fromkeys(known), name, "learner")
     config = config or settings(data.kind, tpr, size=_side(data), samples=len(data.labels))
-    prepared = data.prepared(parts["train"], release=data is not source)
+    prepared = data.prepared(parts["train"], release=data is not source or data.temporary)
     if frozen is not None and FROZEN in names:
         assert data.images is not None
         prepared = replace(prepared, features=frozen.features(data.images, progress=progress))

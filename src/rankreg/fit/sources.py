@@ -91,6 +91,7 @@ class OwnData:
         preprocessing: what a bundle must know to read new samples alike.
         images: of a folder of images, uint8 (N, H, W, 3), perhaps a memory map.
         table: of a table, its columns and how they were read.
+        temporary: nobody needs the table after a fit, which may empty it to save memory. Default False.
     """
 
     name: str
@@ -102,6 +103,7 @@ class OwnData:
     preprocessing: Mapping[str, Any] = field(default_factory=dict)
     images: NDArray[np.uint8] | None = None
     table: OwnTable | None = None
+    temporary: bool = False
 
     def prepared(self, rows: NDArray[np.int64], *, release: bool = False) -> "PreparedData":
         """The inputs of all samples, with what these rows, which train, say about the columns.
