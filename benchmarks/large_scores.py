@@ -1,7 +1,8 @@
-"""Certifying score files of any size beside the engine's own read of them, in CPU time and memory.
+"""Score files of any size, certified, reported and evaluated, in CPU time and memory.
 
-Every run is a process of its own, so that its memory is its own; importing is not timed. The files are made on the
-fly in a temporary folder (TMPDIR chooses the disk; 10⁸ rows of Parquet need 1.3 GB) and deleted afterwards.
+Every run is a process of its own; importing is not timed. Its memory is the most that it held since it started, as
+Linux counts it, and not that of the process that started it. The files are made on the fly in a temporary folder
+(TMPDIR chooses the disk; 10⁸ rows of Parquet need 1.3 GB) and deleted afterwards.
 """
 
 import json
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from rich.table import Table
 
 from benchmarks.timing import verdict
@@ -19,7 +21,23 @@ from benchmarks.timing import verdict
 ROUNDS = 3
 PIECE = 1_000_000
 CSV_ROWS, PARQUET_ROWS = 10_000_000, (10_000_000, 100_000_000)
+EVALUATED_ROWS = (1_000_000, 10_000_000)  # by a logistic regression of one column
 MOST_MEMORY = 600  # MB
+REPORT = (
+    "import polars, pyarrow.parquet\nfrom rankreg.report import write\n"
+    "from rankreg.report.model_files import ModelFile\nfrom rankreg.score_files import ScoreColumns\n"
+    "def work():\n"
+    "    file = ModelFile(path, ScoreColumns('s', 'y'), 'a')\n"
+    "    write(path.with_suffix('.html'), [{read}])"
+)
+EVALUATE = """
+import numpy as np, pyarrow.parquet
+from rankreg.bundle import evaluate, load_bundle
+from rankreg.bundle.evaluation import evaluate_scores, write_scores
+from rankreg.bundle.prediction import scored
+from rankreg.scores import Scores
+bundle = load_bundle(path.parent / 'fit')
+"""
 READERS = {
     "Polars' own read": "import polars as pl\nwork = lambda: pl.read_csv(path, columns=['y', 's'])",
     "rankreg certify": (
@@ -36,18 +54,34 @@ READERS = {
         "    data = read_scores(path, ScoreColumns('s', 'y')).data\n"
         "    return certify(*data), findings(*data)"
     ),
+    "rankreg report": REPORT.format(read="file.read((0.95,), 0.95)"),
+    "report in memory, by pandas": REPORT.format(read="file._in_memory()"),
+    "rankreg evaluate": EVALUATE + "work = lambda: evaluate(bundle, path, out=path.with_suffix('.out'))",
+    "evaluate in memory": EVALUATE
+    + """
+def work():
+    parts = [(chunk.ids, chunk.labels, values) for chunk, values in scored(bundle, path, labels=bundle.card.labels)]
+    ids, labels, values = (np.concatenate(column) for column in zip(*parts))
+    write_scores(path.with_suffix('.out'), Scores(ids, labels, values))
+    return evaluate_scores(labels, values, threshold=bundle.card.threshold.value)
+""",
 }
 RUN = """
-import json, resource, sys, time
+import json, re, sys, time
 from pathlib import Path
 path = Path(sys.argv[1])
 {reader}
 cpu, wall = time.process_time(), time.perf_counter()
 work()
 found = time.process_time() - cpu, time.perf_counter() - wall
-print(json.dumps([*found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000]))
+most = re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())
+print(json.dumps([*found, int(most[1]) / 1000]))
 """
+CERTIFIED = ("rankreg certify", "in memory, by pandas")
+REPORTED = ("rankreg report", "report in memory, by pandas")
+EVALUATED = ("rankreg evaluate", "evaluate in memory")
 Run = tuple[float, float, float]  # CPU seconds, seconds, MB at most
+Row = tuple[str, str, Run, str]
 
 
 def runs(path: Path, readers: tuple[str, ...], rounds: int = ROUNDS) -> dict[str, Run]:
@@ -77,23 +111,48 @@ def write(path: Path, rows: int) -> None:
             file.write_table(pa.table([np.arange(start, start + PIECE), labels, scores], schema=schema))
 
 
-def rows() -> Iterator[tuple[str, str, Run, str]]:
+def csv_rows(folder: Path) -> Iterator[Row]:
+    """A CSV file, beside the engine's own read of it."""
+    path = folder / "scores.csv"
+    write(path, CSV_ROWS)
+    found = runs(path, ("Polars' own read", *CERTIFIED, *REPORTED))
+    path.unlink()
+    read = found["Polars' own read"][0]
+    for name, run in found.items():
+        said = "" if name != "rankreg certify" else f", {verdict(run[2] / MOST_MEMORY, 1)} of {MOST_MEMORY} MB"
+        ratio = verdict(run[0] / read, 2) if name == "rankreg certify" else f"{run[0] / read:.2f} ×"
+        yield f"CSV, {CSV_ROWS:,} rows", name, run, ratio + said
+
+
+def parquet_rows(folder: Path, sizes: tuple[int, ...] = PARQUET_ROWS) -> Iterator[Row]:
+    """Parquet files of growing size: the memory stays flat."""
+    for size in sizes:
+        path = folder / "scores.parquet"
+        write(path, size)
+        for name, run in runs(path, (*CERTIFIED, *REPORTED), rounds=1).items():
+            yield f"Parquet, {size:,} rows", name, run, ""
+        path.unlink()
+
+
+def evaluated_rows(folder: Path, sizes: tuple[int, ...] = EVALUATED_ROWS) -> Iterator[Row]:
+    """Labelled data of growing size, scored by a small model."""
+    from rankreg.fit import Source, fit
+
+    path = folder / "data.parquet"
+    write(path, PIECE)
+    pd.read_parquet(path)[["y", "s"]].head(100_000).to_csv(folder / "train.csv", index=False)
+    fit(Source(folder / "train.csv", target="y"), folder / "fit", tpr=0.9, learners=["logistic"], progress=False)
+    for size in sizes:
+        write(path, size)
+        for name, run in runs(path, EVALUATED, rounds=1).items():
+            yield f"evaluated, {size:,} rows", name, run, ""
+
+
+def rows() -> Iterator[Row]:
     """Every measurement, with its verdict."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "scores.csv"
-        write(path, CSV_ROWS)
-        found = runs(path, tuple(READERS))
-        path.unlink()
-        read = found["Polars' own read"][0]
-        for name, run in found.items():
-            said = "" if name != "rankreg certify" else f", {verdict(run[2] / MOST_MEMORY, 1)} of {MOST_MEMORY} MB"
-            yield f"CSV, {CSV_ROWS:,} rows", name, run, verdict(run[0] / read, 2) + said
-        for size in PARQUET_ROWS:
-            path = Path(folder) / "scores.parquet"
-            write(path, size)
-            for name, run in runs(path, ("rankreg certify", "in memory, by pandas"), rounds=1).items():
-                yield f"Parquet, {size:,} rows", name, run, ""
-            path.unlink()
+        for part in (csv_rows, parquet_rows, evaluated_rows):
+            yield from part(Path(folder))
 
 
 def table() -> Table:

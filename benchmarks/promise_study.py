@@ -9,7 +9,7 @@ per setting; what is there is not done again.
 import argparse
 import csv
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from rankreg.operating.promises import review_point
+from rankreg.operating.groups import Groups
+from rankreg.operating.promise_groups import promised_groups, review_groups
+from rankreg.operating.promises import Review, review_point
 from rankreg.operating.spans import Asked, Steps
 from rankreg.operating.units import Sample
 
@@ -102,6 +104,7 @@ class Setting:
     """What is promised, and on what sample.
 
     representative: the rows are drawn together, so that the number of positives is random; `positives` is expected.
+    groups: positives, negatives and population of each group; then the promises are kept in each of them.
     """
 
     positives: int
@@ -114,6 +117,7 @@ class Setting:
     prevalence: float | None = None
     confidence: float = 0.95
     review: bool = False
+    groups: tuple[tuple[int, int, str], ...] = ()
 
     @property
     def promised(self) -> str:
@@ -122,7 +126,22 @@ class Setting:
         said = [text.format(getattr(self, name)) for name, text in words.items() if getattr(self, name) is not None]
         at = ", representative" if self.prevalence is None and (self.precision or self.alarms) else ""
         at = f", prevalence {self.prevalence}" if self.prevalence else at
-        return ("review: " if self.review else "") + " and ".join(said) + at
+        where = f"in {len(self.groups)} groups, " if self.groups else ""
+        return where + ("review: " if self.review else "") + " and ".join(said) + at
+
+    @property
+    def parts(self) -> tuple["Setting", ...]:
+        """The setting of each group."""
+        return tuple(
+            replace(self, positives=positives, negatives=negatives, population=population, groups=())
+            for positives, negatives, population in self.groups
+        )
+
+    @property
+    def asked(self) -> Asked:
+        """The promises."""
+        promised = self.tpr, self.fpr, self.precision, self.alarms
+        return Asked(*promised, self.prevalence, self.confidence, "row")
 
     def sample(self, random: np.random.Generator) -> tuple[Scores, Scores]:
         """Scores of positives and of negatives."""
@@ -199,21 +218,55 @@ def settings() -> list[Setting]:
         Setting(400, 2000, "normal, good model", tpr=0.9, precision=0.8),
         Setting(400, 4000, "normal, good model", tpr=0.95, precision=0.9, review=True),
     ]
-    return found
+    return found + in_groups()
+
+
+def in_groups() -> list[Setting]:
+    """Promises in each of several groups, of which some are too small, and some differ in their population."""
+    like = ((200, 2000, "normal"), (200, 2000, "normal"), (200, 2000, "normal"))
+    mixed = (
+        (100, 1000, "normal"),
+        (300, 3000, "heavy tails"),
+        (400, 2000, "dip in precision"),
+        (200, 2000, "ties"),
+    )
+    small = ((300, 3000, "normal"), (300, 3000, "normal"), (8, 60, "normal"), (4, 10, "heavy tails"))
+    edge = tuple((count, 10 * count, "normal") for count in (22, 26, 30, 34, 38))  # sizes that barely suffice
+    asked: list[dict[str, Any]] = [
+        {"tpr": 0.9},
+        {"fpr": 0.1},
+        {"precision": 0.6},
+        {"precision": 0.5, "prevalence": 0.1},
+        {"alarms": 80},
+        {"tpr": 0.8, "fpr": 0.3},
+        {"tpr": 0.7, "precision": 0.2, "prevalence": 0.1},
+        {"tpr": 0.7, "alarms": 300},
+        {"tpr": 0.8, "precision": 0.6, "review": True},
+        {"tpr": 0.8, "precision": 0.6, "prevalence": 0.1, "review": True},
+    ]
+    return [
+        Setting(sum(one[0] for one in groups), sum(one[1] for one in groups), name, groups=groups, **promise)
+        for name, groups in (
+            ("like groups", like),
+            ("mixed groups", mixed),
+            ("small groups", small),
+            ("edge", edge),
+        )
+        for promise in asked
+    ]
 
 
 def one_draw(setting: Setting, random: np.random.Generator) -> tuple[bool, bool, float]:
     """Whether a threshold was given, whether a promise is broken, and the true recall."""
+    if setting.groups:
+        return _one_of_groups(setting, random)
     positives, negatives = setting.sample(random)
     scores, labels = np.append(positives, negatives), np.repeat([1, 0], [len(positives), len(negatives)])
     people = POPULATIONS[setting.population]
     if setting.review:
         return _one_review(setting, labels, scores)
     steps = Steps.of(Sample.of(labels, scores))
-    asked = Asked(
-        setting.tpr, setting.fpr, setting.precision, setting.alarms, setting.prevalence, setting.confidence, "row"
-    )
-    kept = asked.kept(steps)
+    kept = setting.asked.kept(steps)
     if kept.empty:
         return False, False, 0.0
     ends = [float(steps.thresholds[place]) for place in (kept.first, kept.last)]
@@ -233,13 +286,42 @@ def _one_review(setting: Setting, labels: NDArray[np.int64], scores: Scores) -> 
         setting.confidence,
         advise=False,
     )
+    wrong = _review_broken(setting, found)
+    return found.alarm_from is not None, wrong, people.share(found.review_from, True)
+
+
+def _review_broken(setting: Setting, found: Review) -> bool:
+    people = POPULATIONS[setting.population]
     share = setting.prevalence or setting.positives / (setting.positives + setting.negatives)
     top = np.inf if found.alarm_from is None else found.alarm_from
     between = [people.share(found.review_from, kind) - people.share(top, kind) for kind in (True, False)]
     load = 1000 * (share * between[0] + (1 - share) * between[1])
     wrong = setting.broken(found.review_from, ("tpr",)) or load > found.review_per_1000_at_most + 1e-9
-    wrong = wrong or (found.alarm_from is not None and setting.broken(found.alarm_from, ("precision",)))
-    return found.alarm_from is not None, wrong, people.share(found.review_from, True)
+    return wrong or (found.alarm_from is not None and setting.broken(found.alarm_from, ("precision",)))
+
+
+def _one_of_groups(setting: Setting, random: np.random.Generator) -> tuple[bool, bool, float]:
+    """Broken if a promise is broken in any certified group, at its threshold or at the one for all groups."""
+    drawn = [part.sample(random) for part in setting.parts]
+    sizes = [(len(positives), len(negatives)) for positives, negatives in drawn]
+    labels = np.concatenate([np.repeat([1, 0], size) for size in sizes])
+    scores = np.concatenate([half for one in drawn for half in one])
+    groups = np.repeat(np.arange(len(sizes)), [sum(size) for size in sizes])
+    sample = Sample.of(labels, scores)
+    parts = Groups.of(sample, groups)
+    if setting.review:
+        assert setting.tpr is not None
+        assert setting.precision is not None
+        wanted = setting.precision, setting.tpr, setting.prevalence, setting.confidence
+        reviews = review_groups(parts, *wanted, advise=False).points
+        broken = any(_review_broken(setting.parts[int(name)], one) for name, one in reviews.items())
+        return bool(reviews), broken, float("nan")
+    found = promised_groups(sample, parts, setting.asked, advise=False)
+    broken = False
+    for name, point in found.points.items():
+        ends = [point.lowest, point.highest, found.everyone and found.everyone.threshold]
+        broken |= any(setting.parts[int(name)].broken(end) for end in ends if end is not None)  # type: ignore[arg-type]
+    return bool(found.points), broken, float("nan")
 
 
 def main() -> None:
@@ -270,7 +352,7 @@ def result(number: int, setting: Setting, draws: int) -> dict[str, Any]:
     drawn = [one_draw(setting, random) for _ in range(draws)]
     given, broken = sum(one[0] for one in drawn), sum(one[1] for one in drawn)
     interval = stats.binomtest(broken, draws).proportion_ci(method="exact")
-    recalls = [recall for has, _, recall in drawn if has]
+    recalls = [recall for has, _, recall in drawn if has and not np.isnan(recall)]
     return {
         "setting": number,
         "promised": setting.promised,

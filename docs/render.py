@@ -1,7 +1,8 @@
-"""`make tables`: the pages of docs/tables, from the records."""
+"""`make tables`: the pages of docs/tables and the pages on results, from the records."""
 
 from pathlib import Path
 
+from docs.results_pages import DOCS, PAGES, page
 from rankreg.cli import app
 
 FOLDER = Path(__file__).parent / "tables"
@@ -14,6 +15,7 @@ TABLES: dict[str, tuple[str, ...]] = {
             *("cifar10-100", "cifar100-100", "controls", "rank-penalty", "buffer-policy", "buffer-size"),
             *("smaller-buffers", "more-positives", "oversampled-ranking", "larger-batches", "last-epoch"),
             *("passing-each-other", "label-noise", "multiclass", "ham10000", "tuning", "ranking-settings"),
+            "methods",
         )
     },
     "cifar10-200": ("table", "cifar10-200", *ONLY_BCE),
@@ -26,3 +28,5 @@ TABLES: dict[str, tuple[str, ...]] = {
 if __name__ == "__main__":
     for name, command in TABLES.items():
         app(["bench", *command, "--out", str(FOLDER / f"{name}.md")], standalone_mode=False)
+    for name in PAGES:
+        (DOCS / name).write_text(page(name))

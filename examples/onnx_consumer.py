@@ -38,7 +38,7 @@ def whole(row: dict[Any, Any]) -> dict[str, str]:
 
 
 def score_table(model: str, table: str) -> tuple[Any, ...]:
-    """Ten lines: scores and alarms of every row of a CSV file with a header line."""
+    """Ten lines: score, alarm and, with three answers, the answer of every row of a CSV file with a header line."""
     session = InferenceSession(model)
     inputs = json.loads(session.get_modelmeta().custom_metadata_map["inputs"])
     with Path(table).open(newline="", encoding="utf-8-sig") as file:
@@ -48,7 +48,7 @@ def score_table(model: str, table: str) -> tuple[Any, ...]:
         feeds["numbers"] = np.array([[number(row[name]) for name in inputs["numbers"]] for row in rows])
     if "texts" in inputs:
         feeds["texts"] = np.array([texts(row, inputs) for row in rows], dtype=object)
-    return tuple(session.run(["score", "alarm"], feeds))
+    return tuple(session.run(None, feeds))  # score, alarm; answer: 0 dismiss, 1 review, 2 alarm
 
 
 def score_images(model: str, files: list[str]) -> tuple[Any, ...]:
@@ -63,12 +63,12 @@ def score_images(model: str, files: list[str]) -> tuple[Any, ...]:
             image.draft("RGB", (2 * max(height, width),) * 2)  # as in training: JPEGs are decoded at a smaller size
             upright = ImageOps.exif_transpose(image).convert("RGB")
         images.append(np.asarray(upright.resize((width, height), Image.Resampling.BILINEAR, reducing_gap=3.0)))
-    return tuple(session.run(["score", "alarm"], {"images": np.stack(images)}))
+    return tuple(session.run(None, {"images": np.stack(images)}))
 
 
 if __name__ == "__main__":
     model, *files = sys.argv[1:]
     names = {value.name for value in InferenceSession(model).get_inputs()}
     found = score_images(model, files) if "images" in names else score_table(model, files[0])
-    for score, alarm in zip(*found, strict=True):
-        print(f"{score},{int(alarm)}")
+    for score, *decisions in zip(*found, strict=True):
+        print(score, *map(int, decisions), sep=",")

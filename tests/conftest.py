@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rankreg.cli import main
+from tests.browser import browser, open_page  # noqa: F401
 
 settings.register_profile("rankreg", deadline=None)  # a busy machine must not fail a property
 settings.load_profile("rankreg")

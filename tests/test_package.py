@@ -16,11 +16,21 @@ import rankreg
 from rankreg.cli import app
 
 ROOT = Path(__file__).parents[1]
-PAGES = {page.stem: page.read_text() for page in [ROOT / "README.md", *sorted(ROOT.glob("docs/guide/*.md"))]}
+HOW_TO = sorted(set(ROOT.glob("docs/how-to/*.md")) - {ROOT / "docs/how-to/index.md"})
+FOLDERS = ("guide", "theory", "coming-from", ".")  # of docs: every page there
+PAGES = {
+    page.relative_to(ROOT).with_suffix("").as_posix(): page.read_text(encoding="utf-8")
+    for page in [
+        ROOT / "README.md",
+        *(page for one in FOLDERS for page in sorted((ROOT / "docs" / one).glob("*.md"))),
+        *HOW_TO,
+    ]
+}
+SNIPPET = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", flags=re.DOTALL)  # code, and what it prints
 EXAMPLES = {
-    f"{name}-{number}": code
+    f"{name}-{number}": (code, shown)
     for name, page in PAGES.items()
-    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL))
+    for number, (code, shown) in enumerate(SNIPPET.findall(page))
 }
 
 
@@ -38,8 +48,11 @@ def test_importing_the_package_does_not_import_torch() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # Lightning 2.6 with torch 2.13
 @pytest.mark.filterwarnings("ignore:.*does not have many workers")
-@pytest.mark.parametrize("code", EXAMPLES.values(), ids=EXAMPLES)
-def test_the_python_of_the_documents_runs(code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("code", "shown"), EXAMPLES.values(), ids=EXAMPLES)
+def test_the_python_of_the_documents_runs_and_prints_what_they_show(
+    code: str, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     inputs = torch.randn(200, 5)
     labels = (inputs[:, 0] + torch.randn(200) > 1.8).long()
@@ -54,10 +67,22 @@ def test_the_python_of_the_documents_runs(code: str, tmp_path: Path) -> None:
         "y_score": inputs[:, 0].numpy(),
     }
     exec(code, names)
+    if shown:
+        assert capsys.readouterr().out == shown
+
+
+@pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.stem)
+def test_a_how_to_page_asks_a_question_and_shows_the_output_of_every_answer(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text.splitlines()[0].startswith("# ")
+    assert text.splitlines()[0].endswith("?")
+    answers = SNIPPET.findall(text)
+    assert answers
+    assert all(shown for _, shown in answers)
 
 
 def test_the_five_line_example_adds_five_lines() -> None:
-    marked = [line for line in EXAMPLES["README-0"].splitlines() if re.search(r"# [1-5]$", line)]
+    marked = [line for line in EXAMPLES["README-0"][0].splitlines() if re.search(r"# [1-5]$", line)]
     assert len(marked) == 5
 
 

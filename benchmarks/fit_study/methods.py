@@ -35,7 +35,7 @@ class Half:
     seed: int
 
 
-def _encoded(half: Half) -> tuple[NDArray[Any], NDArray[Any]]:
+def encoded(half: Half) -> tuple[NDArray[Any], NDArray[Any]]:
     """Medians for gaps, one column per category: what everybody does first."""
     from sklearn.compose import make_column_selector, make_column_transformer
     from sklearn.impute import SimpleImputer
@@ -53,7 +53,7 @@ def _encoded(half: Half) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def _scikit_learn(make: Callable[[int], Any]) -> Callable[[Half], Floats]:
     def scores(half: Half) -> Floats:
-        train_rows, test_rows = _encoded(half)
+        train_rows, test_rows = encoded(half)
         found: Floats = make(half.seed).fit(train_rows, half.labels).predict_proba(test_rows)[:, 1]
         return found
 
@@ -67,13 +67,13 @@ def _scaled(model: Any) -> Any:
     return make_pipeline(StandardScaler(), model)
 
 
-def _logistic(seed: int) -> Any:
+def logistic(seed: int) -> Any:
     from sklearn.linear_model import LogisticRegression
 
     return _scaled(LogisticRegression(class_weight="balanced", max_iter=5000))
 
 
-def _lightgbm(**options: Any) -> Callable[[int], Any]:
+def lightgbm(**options: Any) -> Callable[[int], Any]:
     def make(seed: int) -> Any:
         from lightgbm import LGBMClassifier
 
@@ -122,9 +122,9 @@ def _fit_before(half: Half) -> Floats:
 
 
 OWN_LINES: dict[str, Callable[[Half], Floats]] = {
-    "logistic regression": _scikit_learn(_logistic),
-    "LightGBM": _scikit_learn(_lightgbm()),
-    "LightGBM, balanced": _scikit_learn(_lightgbm(class_weight="balanced")),
+    "logistic regression": _scikit_learn(logistic),
+    "LightGBM": _scikit_learn(lightgbm()),
+    "LightGBM, balanced": _scikit_learn(lightgbm(class_weight="balanced")),
     "HistGradientBoosting": _scikit_learn(_histogram()),
     "HistGradientBoosting, balanced": _scikit_learn(_histogram(class_weight="balanced")),
     "random forest": _scikit_learn(_forest),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rankreg.ranking import rank
     from rankreg.regularizer import RankReg, rank_penalty
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 keep_old_names()
 

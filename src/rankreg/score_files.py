@@ -3,6 +3,7 @@
 Labels are mapped only as told. Only the named columns are read.
 """
 
+import glob
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from rankreg.labels import LabelRule, Reading, read_labels
 from rankreg.operating.units import Per
 from rankreg.safe_files import read_json
 from rankreg.table_files import (
+    COMPRESSED,
     check_columns,
     is_parquet,
     opened,
@@ -33,6 +35,7 @@ EXACT: dict[str, Any] = (
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "#N/A"]  # as a score; a label may be "None"
 SEPARATORS = (",", ";", "\t", "|")
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+(e[-+]?\d+)?\s*", re.IGNORECASE)
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
 NameRow = Callable[[int], str]
 PROMISES: dict[str, Per] = {"row": "row", "unit": "unit"}
 
@@ -137,6 +140,29 @@ def read_scores(path: Path, columns: ScoreColumns) -> ScoreTable:
     return ScoreTable(scores[order], ordered, ids, groups, group_names, reading, units, sorted_times)
 
 
+def score_parts(path: Path) -> list[Path]:
+    """The files that a path stands for, sorted: itself, the tables in a folder, or those that match a pattern."""
+    if path.is_dir():
+        inside = [file for file in path.rglob("*") if file.is_file() and _is_table(file.relative_to(path))]
+        if not inside:
+            raise ValueError(f"{path} is a folder without CSV or Parquet files")
+    elif not path.exists() and glob.has_magic(str(path)):
+        inside = [Path(name) for name in glob.glob(str(path), recursive=True) if Path(name).is_file()]  # noqa: PTH207 - it may be absolute
+        if not inside:
+            raise FileNotFoundError(f"no file matches {path}")
+    else:
+        return [path]
+    if len({is_parquet(file) for file in inside}) > 1:
+        raise ValueError(f"{path} holds CSV and Parquet files: name one kind, e.g. '{path}/*.parquet' in quotes")
+    return sorted(inside)
+
+
+def _is_table(name: Path) -> bool:
+    """By its name; what starts with a dot or an underscore is a note that another tool left."""
+    plain = name.with_suffix("") if name.suffix.lower() in COMPRESSED else name
+    return plain.suffix.lower() in TABLES and not any(part.startswith((".", "_")) for part in name.parts)
+
+
 class DeployedPoint(NamedTuple):
     """A threshold in use and what it promised."""
 
@@ -185,7 +211,7 @@ def saved_point(path: Path, tpr: float | None = None) -> DeployedPoint:
             return _point(content | {"tpr": recall})
         named = several.items() if isinstance(several, dict) else enumerate(several)
         points = {f"group {name!r}": _point(one) for name, one in named if one is not None}
-        if isinstance(several, dict):
+        if isinstance(several, dict) and content.get("everyone") is not None:  # a review has none
             points["one threshold for all"] = _point(content["everyone"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} lacks a threshold, a TPR (add --tpr) or a confidence{advice}") from error

@@ -5,7 +5,6 @@ Polars does not read strictly is read again by pandas, which names the row (docs
 """
 
 import csv
-import glob
 import io
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankreg.labels import Reading, alike, label_text, read_labels, refuse_unlabelled
 from rankreg.metrics import Floats
@@ -28,7 +27,9 @@ from rankreg.score_files import (
     csv_options,
     parsed_scores,
     refuse_scores,
+    score_parts,
 )
+from rankreg.score_selection import Hardest, Overview, Selection
 from rankreg.table_files import (
     COMPRESSED,
     as_frame,
@@ -45,16 +46,29 @@ ROWS = 1 << 19  # of a piece
 HELD = 1 << 24  # negatives' scores that are kept; if there are more, the files are read a second time
 BLOCK = 1 << 20  # bytes
 MOST_VALUES = 1_000_000  # of a label column
+FEW = 4  # label values that are told apart by comparing
 LONGEST = 1000  # characters of a label that Polars may judge
-TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+
+
+class Part(NamedTuple):
+    """A file that was read: how many rows it has, and whether each is one line."""
+
+    file: Path
+    rows: int
+    lines: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class SummaryTable:
-    """The summary of score files, and how their labels were read."""
+    """The summary of score files, how their labels were read, and if asked for the hardest rows.
+
+    parts: the files; the places of the hardest rows are counted over all of them.
+    """
 
     summary: ScoreSummary
     reading: Reading
+    parts: tuple[Part, ...] = ()
+    hardest: Hardest | None = None
     units: None = None
     groups: None = None
 
@@ -80,24 +94,38 @@ class NotStrict(Exception):  # noqa: N818 - not an error: another reader must lo
     """Something that pandas must judge: a gap, a number in another spelling, a short or a blank line."""
 
 
-def read_summary(path: Path, columns: ScoreColumns) -> SummaryTable:
+def read_summary(
+    path: Path,
+    columns: ScoreColumns,
+    *,
+    levels: ArrayLike | Callable[[Overview], ArrayLike] = (),
+    hardest: int = 0,
+) -> SummaryTable:
     """Read score files of any size; two passes if they hold many rows.
 
     A row without a usable score or label is an error that names the row, as for `read_scores`.
 
     path: a CSV file, also compressed, or a Parquet file; a folder of such files; or a pattern such as
-    scores/*.parquet.
+    scores/*.parquet. levels: further thresholds at which negatives are counted. With `hardest`, they may follow
+    from what the first pass has seen. hardest: how many of the hardest rows of each class to name.
     """
     if columns.label is None:
         raise ValueError("labels are needed to tell positives from negatives: name the label column")
     files = score_parts(path)
-    census = Census(columns)
+    selection = Selection(hardest) if hardest else None
+    census = Census(columns, selection=selection)
     sources = [_first_pass(file, columns, census) for file in files]
     if not census.rows:
         raise ValueError(f"{path} has a header but no rows")
     as_text = not is_parquet(files[0])
     positive, reading = census.decide(f"{path}: column {columns.label!r}", as_text=as_text)
-    return SummaryTable(census.summary(positive, str(path), (piece for one in sources for piece in one())), reading)
+    if callable(levels):
+        known = reading.positives and reading.negatives and selection is not None
+        levels = levels(census.overview(positive)) if known else ()
+    again = (piece for _, pieces in sources for piece in pieces())
+    summary = census.summary(positive, str(path), again, levels)
+    parts = tuple(part for part, _ in sources)
+    return SummaryTable(summary, reading, parts, None if selection is None else selection.hardest(positive))
 
 
 def summarize_dask(frame: Any, columns: ScoreColumns) -> SummaryTable:
@@ -116,7 +144,7 @@ def summarize_dask(frame: Any, columns: ScoreColumns) -> SummaryTable:
         found.refuse(f"partition {number}", row_words)
         census.add_census(found)
     positive, reading = census.decide(f"the Dask DataFrame: column {columns.label!r}", as_text=False)
-    empty = delayed(census.empty_summary(positive))
+    empty = delayed(ScoreSummary.of_positives(census.positives(positive)))
     counted = compute(*[delayed(_counted)(part, columns, empty, positive) for part in parts])
     summary = counted[0].merge(*counted[1:])
     if summary.negative_trials != reading.negatives:
@@ -124,38 +152,16 @@ def summarize_dask(frame: Any, columns: ScoreColumns) -> SummaryTable:
     return SummaryTable(summary, reading)
 
 
-def score_parts(path: Path) -> list[Path]:
-    """The files that a path stands for, sorted: itself, the tables in a folder, or those that match a pattern."""
-    if path.is_dir():
-        inside = [file for file in path.rglob("*") if file.is_file() and _is_table(file.relative_to(path))]
-        if not inside:
-            raise ValueError(f"{path} is a folder without CSV or Parquet files")
-    elif not path.exists() and glob.has_magic(str(path)):
-        inside = [Path(name) for name in glob.glob(str(path), recursive=True) if Path(name).is_file()]  # noqa: PTH207 - it may be absolute
-        if not inside:
-            raise FileNotFoundError(f"no file matches {path}")
-    else:
-        return [path]
-    if len({is_parquet(file) for file in inside}) > 1:
-        raise ValueError(f"{path} holds CSV and Parquet files: name one kind, e.g. '{path}/*.parquet' in quotes")
-    return sorted(inside)
-
-
-def _is_table(name: Path) -> bool:
-    """By its name; what starts with a dot or an underscore is a note that another tool left."""
-    plain = name.with_suffix("") if name.suffix.lower() in COMPRESSED else name
-    return plain.suffix.lower() in TABLES and not any(part.startswith((".", "_")) for part in name.parts)
-
-
 @dataclass(eq=False)
 class Census:
     """What the first pass finds: label values with their counts, scores of possible positives, faults.
 
-    holds: keep the other scores too while they are few, which saves the second pass.
+    holds: keep the other scores too while they are few, which saves the second pass. selection: rows to show.
     """
 
     columns: ScoreColumns
     holds: bool = True
+    selection: Selection | None = None
     rows: int = 0
     counts: Counter[Any] = field(default_factory=Counter)
     candidates: dict[Any, list[Floats]] = field(default_factory=dict)
@@ -168,19 +174,28 @@ class Census:
             known = self.faults.get(kind, Fault(0, start + fault.first, fault.value))
             self.faults[kind] = known._replace(rows=known.rows + fault.rows)
         self.rows += len(piece.scores)
-        found = np.bincount(piece.codes[piece.codes >= 0], minlength=len(piece.values))
-        self.counts.update(dict(zip(piece.values, found.tolist(), strict=True)))
+        if len(piece.values) <= FEW:
+            found = [int(np.count_nonzero(piece.codes == code)) for code in range(len(piece.values))]
+        else:
+            found = np.bincount(piece.codes[piece.codes >= 0], minlength=len(piece.values)).tolist()
+        self.counts.update(dict(zip(piece.values, found, strict=True)))
         if len(self.counts) > MOST_VALUES:
             raise ValueError(
                 f"column {self.columns.label!r} holds more than {MOST_VALUES:,} different values:"
                 " it is not a column of labels"
             )
         rest = np.ones(len(piece.scores), dtype=bool)
+        own = {}
         for code, value in enumerate(piece.values):
             if self._may_be_positive(value):
                 chosen = piece.codes == code
                 self.candidates.setdefault(value, []).append(piece.scores[chosen])
                 rest &= ~chosen
+                own[value] = chosen
+        if self.selection is not None and not self.faults:
+            values = np.array([*piece.values, None], dtype=object)[:-1]
+            places = {value: np.flatnonzero(chosen) for value, chosen in (own | {None: rest}).items()}
+            self.selection.add(values, piece.codes, piece.scores, places)
         if self.holds:
             self.others.append(piece.scores[rest])
             if sum(map(len, self.others)) > HELD:
@@ -192,6 +207,8 @@ class Census:
         self.counts.update(other.counts)
         for value, scores in other.candidates.items():
             self.candidates.setdefault(value, []).extend(scores)
+        if self.selection is not None and other.selection is not None:
+            self.selection.join(other.selection)
         if self.holds and other.holds and sum(map(len, self.others + other.others)) <= HELD:
             self.others += other.others
         else:
@@ -212,14 +229,25 @@ class Census:
         labels, reading = read_labels(column.rename(self.columns.label), self.columns.labels, where, counts=counts)
         return {value for value, label in zip(values, labels, strict=True) if label}, reading
 
-    def empty_summary(self, positive: Collection[Any]) -> ScoreSummary:
-        """The summary of the positives, without negatives."""
-        found = [scores for value in positive for scores in self.candidates[value]]
-        return ScoreSummary.of_positives(np.concatenate(found) if found else np.zeros(0))
+    def for_next(self) -> "Census":
+        """An empty census for the file that follows."""
+        return Census(self.columns, self.holds, None if self.selection is None else self.selection.next())
 
-    def summary(self, positive: Collection[Any], where: str, again: Iterator[Piece]) -> ScoreSummary:
+    def positives(self, positive: Collection[Any]) -> Floats:
+        """The scores of all positives."""
+        found = [scores for value in positive for scores in self.candidates[value]]
+        return np.concatenate(found) if found else np.zeros(0)
+
+    def overview(self, positive: Collection[Any]) -> Overview:
+        """What the selection has seen of both classes."""
+        assert self.selection is not None  # it was asked for
+        return Overview(self.positives(positive), self.selection.negatives(positive), self.selection.span)
+
+    def summary(
+        self, positive: Collection[Any], where: str, again: Iterator[Piece], levels: ArrayLike = ()
+    ) -> ScoreSummary:
         """The summary; again: the second pass, needed if the negatives were not kept."""
-        summary = self.empty_summary(positive)
+        summary = ScoreSummary.of_positives(self.positives(positive), levels=levels)
         if self.holds:
             named = [scores for value in self.candidates.keys() - positive for scores in self.candidates[value]]
             for scores in self.others + named:
@@ -274,14 +302,14 @@ def _piece(rows: pd.DataFrame, columns: ScoreColumns) -> Piece:
     return Piece(codes, values.tolist(), scores, faults)
 
 
-def _first_pass(file: Path, columns: ScoreColumns, census: Census) -> Pieces:
+def _first_pass(file: Path, columns: ScoreColumns, census: Census) -> tuple[Part, Pieces]:
     """Take the file into the census; returns how it can be read again."""
     if is_parquet(file):
         check_columns(columns.wanted(), parquet_names(file), str(file))
         return _taken(file, lambda: _parquet_pieces(file, columns), census, lambda: row_words)
     names = _csv_names(file, columns)
     if file.suffix.lower() not in COMPRESSED and _is_plain(file, columns.delimiter, len(names)):
-        part = Census(columns, census.holds)
+        part = census.for_next()
         try:
             for piece in _polars_pieces(file, columns, names):
                 part.add(piece)
@@ -291,18 +319,18 @@ def _first_pass(file: Path, columns: ScoreColumns, census: Census) -> Pieces:
             pass
         else:
             census.add_census(part)
-            return lambda: _polars_pieces(file, columns, names)
+            return Part(file, part.rows, lines=True), lambda: _polars_pieces(file, columns, names)
     last: list[NameRow] = []
     return _taken(file, lambda: _pandas_pieces(file, columns, last), census, lambda: last[-1])
 
 
-def _taken(file: Path, pieces: Pieces, census: Census, name_row: Callable[[], NameRow]) -> Pieces:
-    part = Census(census.columns, census.holds)
+def _taken(file: Path, pieces: Pieces, census: Census, name_row: Callable[[], NameRow]) -> tuple[Part, Pieces]:
+    part = census.for_next()
     for piece in pieces():
         part.add(piece, part.rows)
     part.refuse(str(file), name_row())
     census.add_census(part)
-    return pieces
+    return Part(file, part.rows), pieces
 
 
 def _csv_names(file: Path, columns: ScoreColumns) -> list[str]:
@@ -359,15 +387,28 @@ def _polars_pieces(file: Path, columns: ScoreColumns, names: list[str]) -> Itera
             texts, scores = batch["label"], batch["score"]
             if texts.null_count() or batch["short"].any() or scores.is_finite().sum() != len(scores):
                 raise NotStrict
-            codes = texts.cast(pl.Enum(values), strict=False)
-            if codes.null_count():
-                values = values + texts.filter(codes.is_null()).unique(maintain_order=True).to_list()
-                codes = texts.cast(pl.Enum(values))
+            codes = _few_codes(texts, values)
+            if codes is None:
+                known = texts.cast(pl.Enum(values), strict=False)
+                values = values + texts.filter(known.is_null()).unique(maintain_order=True).to_list()
+                codes = texts.cast(pl.Enum(values)).to_physical().to_numpy()
             if len(values) > MOST_VALUES or any(len(value) > LONGEST for value in values):
                 raise NotStrict
-            yield Piece(codes.to_physical().to_numpy(), values, scores.to_numpy(), {})
+            yield Piece(codes, values, scores.to_numpy(), {})
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise NotStrict from error
+
+
+def _few_codes(texts: Any, values: list[str]) -> NDArray[np.uint8] | None:
+    """An index into the values for each text; None unless there are few and no others. Faster than looking up."""
+    if not 0 < len(values) <= FEW:
+        return None
+    codes, found = np.zeros(len(texts), np.uint8), 0
+    for code, value in enumerate(values):
+        equal = (texts == value).to_numpy()
+        found += int(np.count_nonzero(equal))
+        codes += np.uint8(code) * equal
+    return codes if found == len(texts) else None
 
 
 def _pandas_pieces(file: Path, columns: ScoreColumns, name_row: list[NameRow]) -> Iterator[Piece]:

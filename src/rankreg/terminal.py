@@ -1,6 +1,7 @@
 """Text for a terminal: a name from a file cannot steer it, and a sign that it does not know is spelled out."""
 
 import codecs
+import inspect
 import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,12 +62,29 @@ class Terminal(Console):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
+def lay_out_help(app: typer.Typer) -> None:
+    """Set the help of every command from its docstring: paragraphs that wrap anew, examples below the options.
+
+    A docstring that has examples ends with "Examples:" and a line for each.
+    """
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            lay_out_help(group.typer_instance)
+    for command in app.registered_commands:
+        text, _, examples = (inspect.getdoc(command.callback) or "").partition("\nExamples:\n")
+        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+        if examples:
+            command.epilog = "\n\n".join(["Examples:", *map(str.strip, examples.splitlines())])
+
+
 def progress_bar(*, shown: bool | None = None, in_bytes: bool = False) -> Progress:
     """A bar on the standard error, gone when done. Use it as a context manager.
 
     shown: by default only on a terminal.
     """
     console = Terminal(stderr=True)
+    shown = console.is_terminal if shown is None else shown
+    console.quiet = not shown  # Rich before 15 ends even a disabled bar with an empty line
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -74,7 +92,7 @@ def progress_bar(*, shown: bool | None = None, in_bytes: bool = False) -> Progre
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        disable=not (console.is_terminal if shown is None else shown),
+        disable=not shown,
     )
 
 

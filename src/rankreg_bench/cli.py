@@ -9,7 +9,7 @@ import typer
 import rankreg.cli
 from rankreg.names import look_up
 from rankreg.safe_files import is_stream
-from rankreg.terminal import Terminal, say
+from rankreg.terminal import Terminal, lay_out_help, say
 from rankreg_bench import figures
 from rankreg_bench.contrasts import Question, compare_pages
 from rankreg_bench.grids import RunPlan, experiment_of, plans_of
@@ -22,6 +22,7 @@ from rankreg_bench.tables import pages_of
 app = typer.Typer(
     help="Regenerate the paper's tables and figures beside the published numbers: list, run, status, table, figure,"
     " compare, verify.",
+    epilog="Help on one of them:\n\nrankreg bench run --help",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -55,7 +56,11 @@ def main() -> None:
 
 @app.command("list")
 def list_() -> None:
-    """Show the experiments, the presets, and how many runs each would take."""
+    """Show the experiments, the presets, and how many runs each would take.
+
+    Examples:
+        rankreg bench list
+    """
     for table in (experiment_table(), preset_table()):
         Terminal(highlight=False).print(table)
 
@@ -75,8 +80,12 @@ def run(
 ) -> None:
     """Train the runs of an experiment that have no record. Killed runs are resumed.
 
-    Two benches may share the same folders. With --on dask, all workers need rankreg and a file system that shows
-    the data, records and runs under the same paths. Start them with: dask worker tcp://... --nthreads 1
+    Two benches may share the same folders. With --on dask, all workers need rankreg, and they must see data,
+    records and runs under the same paths. Start each with `dask worker tcp://... --nthreads 1`.
+
+    Examples:
+        rankreg bench run demo --splits 2
+        rankreg bench run cifar10-100 --preset smoke --workers 2
     """
     if on not in ("loky", "dask"):
         raise ValueError(f"--on must be loky or dask, got {on!r}")
@@ -120,7 +129,9 @@ def table(
     Each test set has three parts: ensembles of all splits, as in the paper; the mean of single networks; paired
     differences between methods. A cell without a record is a dash. Neither torch nor the data are needed.
 
-    Example: rankreg bench table cifar100-100 --test extended --out table.tex
+    Examples:
+        rankreg bench table cifar100-100
+        rankreg bench table cifar100-100 --test extended --out table.tex
     """
     _show(pages_of(_selection(name, preset, records, splits, only), test), style, out)
 
@@ -151,7 +162,9 @@ def compare(
     have been detected, the difference in each split, the difference of the ensembles with an interval over test
     samples, and validation AUC by epoch. A negative FPR difference means that A raises fewer false alarms.
 
-    Example: rankreg bench compare rankreg buffer --brief
+    Examples:
+        rankreg bench compare rankreg buffer --brief
+        rankreg bench compare buffer base --data cifar10-100 --loss bce
     """
     question = Question(first, second, preset, records, tuple(data or ()), tuple(loss or ()), splits)
     _show(compare_pages(question, test, brief=brief), style, out)
@@ -177,7 +190,12 @@ def status(
     records: RECORDS = FOLDER,
     workers: Annotated[int | None, typer.Option(min=1, help="Cores (default: this machine's).")] = None,
 ) -> None:
-    """Show how many runs of each experiment are recorded, their mean time, and the hours left on this machine."""
+    """Show how many runs of each experiment are recorded, their mean time, and the hours left on this machine.
+
+    Examples:
+        rankreg bench status
+        rankreg bench status --workers 8
+    """
     found, console = status_of(records, workers), Terminal(highlight=False)
     if found.standings:
         console.print(status_table(found))
@@ -200,6 +218,10 @@ def verify(
 
     On the same kind of processor, with the same versions, the difference is 0. Records made on this kind of
     processor are drawn first.
+
+    Examples:
+        rankreg bench verify
+        rankreg bench verify --random 3 --seed 0
     """
     from rankreg_bench.runs import draw_records, verify
 
@@ -229,7 +251,11 @@ def figure(
 ) -> None:
     """Draw an experiment from its records: ROC curves, label noise, buffer sizes, or an interval for each arm.
 
-    Needs matplotlib (the extra `figures`), but neither torch nor the data.
+    This needs matplotlib, which the extra `figures` of the package installs, but neither torch nor the data.
+
+    Examples:
+        rankreg bench figure roc --out roc.png
+        rankreg bench figure buffer-size
     """
     path = out or Path(f"{name}.png")
     figures.check_path(path)
@@ -246,10 +272,17 @@ def demo(
 ) -> None:
     """Learn a rare digit with and without rankreg, and show what each part of the method adds.
 
-    Runs the experiment `demo`: four methods on eight splits of scikit-learn's digits, about a minute.
+    It trains four methods on eight splits of scikit-learn's digits. This takes about a minute.
+
+    Examples:
+        rankreg demo
+        rankreg demo --splits 2 --out small-demo
     """
     from rankreg_bench.demo import show
 
     selection = Selection("demo", "demo", out / "records", splits)
     _train(selection.plans, selection.folder, out / "runs", workers=workers)
     show(selection, out / "report.html")
+
+
+lay_out_help(app)

@@ -7,7 +7,7 @@ import io
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,6 +66,7 @@ class Mark:
     published: float | None = None
 
 
+FEW_SPLITS = 5
 Line = tuple[str, int, Mapping[float, Mark]]  # label, index of COLORS, marks by place
 
 
@@ -221,7 +222,8 @@ def _learning(chosen: FigureSource) -> "Figure":
     if not curves:
         raise ValueError(f"no record of preset {chosen.selection.preset} holds curves: use preset converged")
     caption = (
-        "Means of single networks after every epoch; bands: Student's 95 % interval over splits."
+        "Means of single networks after every epoch; bands: Student's 95 % interval over splits, or with fewer than"
+        f" {FEW_SPLITS} splits the lowest and the highest."
         f" Epochs with a buffer hold twice the samples and count twice. {chosen.source()}"
     )
     figure, axes = _canvas(chosen, caption, rows=2, columns=len(data_sets), width=4.4, height=2.9, sharex="col")
@@ -246,7 +248,13 @@ def _curve(chosen: FigureSource, data: str, arm: str, measure: str) -> dict[floa
                 found.append(record["curves"][chosen.grid.test][measure])
                 step = plan.cost / plan.config["epochs"]
     shared = min((len(values) for values in found), default=0)  # a run that diverged is shorter
-    return {step * (k + 1): Mark(mean_of([values[k] for values in found])) for k in range(shared)}
+    return {step * (k + 1): Mark(_band([values[k] for values in found])) for k in range(shared)}
+
+
+def _band(values: Sequence[float]) -> Interval:
+    """The mean with its interval; of few splits, whose interval would hide the lines, with their range."""
+    mean = mean_of(values)
+    return mean if len(values) >= FEW_SPLITS else replace(mean, low=min(values), high=max(values))
 
 
 def _over_noise(chosen: FigureSource) -> "Figure":

@@ -87,6 +87,8 @@ DATA: dict[str, Data] = {
     "digits-100": Data("Digit 8 1:100", "digits", {"critical": 8, "ratio": 100}, (0.98, 0.95, 0.90)),
     "ham10000-170": Data("HAM10000 melanoma 1:170", "ham10000", {**MEL, "ratio": 170}, FOUR, "melanoma"),
     "ham10000-all": Data("HAM10000, all melanomas", "ham10000", {**MEL, "ratio": None}, FOUR, "melanoma"),
+    "elpv-50": Data("Solar cells 1:50", "elpv", {"ratio": 50}, FOUR),
+    "elpv-all": Data("Solar cells, all defects", "elpv", {"ratio": None}, FOUR),
     "cifar10-lt-100": Data("LT-CIFAR-10 1:100", "cifar10-lt", {"imbalance": 100}, LT, "lt-cifar10-100", True, 9),
     "cifar10-lt-200": Data("LT-CIFAR-10 1:200", "cifar10-lt", {"imbalance": 200}, LT, "lt-cifar10-200", True, 9),
     **{
@@ -216,6 +218,23 @@ EXPERIMENTS: dict[str, Experiment] = {
         ceiling="ham10000-ceiling",
     ),
     "ham10000-ceiling": Experiment("All melanomas of HAM10000: the ceiling", ("ham10000-all",), {"base": None}),
+    "elpv": Experiment(  # docs/decisions/0056
+        "Defective solar cells",
+        ("elpv-50",),
+        dict.fromkeys(("base", "oversampling", "buffer", "probability")),
+        splits=5,
+        judged_on=("official",),
+        ceiling="elpv-ceiling",
+        preset="converged",
+    ),
+    "elpv-ceiling": Experiment(
+        "All defects of the solar cells: the ceiling",
+        ("elpv-all",),
+        {"base": None},
+        splits=5,
+        judged_on=("official",),
+        preset="converged",
+    ),
     "ranking-settings": Experiment(
         "Settings of the ranking term, against the buffer alone, judged on the tuning pool",
         ("cifar10-100", "cifar100-100", "cifar10-10"),  # the last one is quiet: its splits hardly differ

@@ -14,8 +14,11 @@ from PIL import Image
 from sklearn.metrics import roc_auc_score
 
 from rankreg.bundle import Bundle, evaluate, load_bundle, predict, prediction
+from rankreg.bundle.evaluation import evaluate_scores, write_scores
 from rankreg.bundle.prediction import read_chunks
 from rankreg.fit import Source, fit, settings
+from rankreg.operating import score_spool
+from rankreg.scores import Scores
 from tests.own_data import CommandLine, run_command, write_images, write_table
 
 
@@ -193,6 +196,38 @@ def test_images_that_cannot_be_read_are_reported_and_the_others_scored(
 
     found = evaluate(load_bundle(image_folder / "out"), images)
     assert (found.evaluation.positives, found.evaluation.negatives, len(found.unreadable)) == (5, 5, 2)
+
+
+@pytest.mark.parametrize("held", [1 << 20, 64])
+def test_an_evaluation_in_parts_is_that_of_all_scores(
+    table_folder: Path, table_bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    monkeypatch.setattr(prediction, "ROWS", 37)
+    monkeypatch.setattr(score_spool, "HELD", held)
+    rows = (table_folder / "data.csv").read_text().splitlines()
+    (tmp_path / "data.csv").write_text("\n".join([*rows, "torn"]))
+    found = evaluate(table_bundle, tmp_path / "data.csv", out=tmp_path / "scores.csv")
+    written = pd.read_csv(tmp_path / "scores.csv", dtype={"score": np.float32})
+    threshold = table_bundle.card.threshold.value
+    assert found.evaluation == evaluate_scores(written.label, written.score, threshold=threshold)
+    assert found.evaluation.recall.estimate == (written.score >= threshold)[written.label == 1].mean()
+    assert found.evaluation.auc.estimate == pytest.approx(roc_auc_score(written.label, written.score))
+    assert (len(written), found.left_out, len(found.unreadable)) == (400, 1, 1)
+    again = Scores(written.id.to_numpy(), written.label.to_numpy(), written.score.to_numpy())
+    write_scores(tmp_path / "again.csv", again)
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "scores.csv").read_bytes()
+
+
+def test_an_evaluation_that_fails_writes_nothing(table_folder: Path, table_bundle: Bundle, tmp_path: Path) -> None:
+    rows = pd.read_csv(table_folder / "data.csv")
+    rows[rows.sick == rows.sick.max()].to_csv(tmp_path / "one.csv", index=False)
+    (tmp_path / "scores.csv").write_text("kept")
+    with pytest.raises(ValueError, match="undefined without negatives"):
+        evaluate(table_bundle, tmp_path / "one.csv", out=tmp_path / "scores.csv")
+    assert (tmp_path / "scores.csv").read_text() == "kept"
+    with pytest.raises(ValueError, match="is the data itself"):
+        evaluate(table_bundle, tmp_path / "one.csv", out=tmp_path / "one.csv")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["one.csv", "scores.csv"]
 
 
 def test_images_are_scored_as_in_the_fit_whatever_the_chunk(

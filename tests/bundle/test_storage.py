@@ -66,7 +66,11 @@ def test_a_loaded_network_gives_the_very_scores_of_the_saved_one(tmp_path: Path)
     assert isinstance(loaded.model, torch.nn.Module)
     assert torch.equal(loaded.model(images), network.eval()(images))
     assert loaded.card.threshold.value == 0.5
-    assert sorted(path.name for path in (tmp_path / "b").iterdir()) == ["bundle.json", "model.safetensors"]
+    assert sorted(path.name for path in (tmp_path / "b").iterdir()) == [
+        "README.md",
+        "bundle.json",
+        "model.safetensors",
+    ]
 
 
 def test_loading_does_not_touch_the_random_state(saved: Path) -> None:

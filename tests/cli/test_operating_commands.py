@@ -333,7 +333,7 @@ def test_bad_files_are_a_message_and_status_two(run: Run, name: str) -> None:
         (("certify", "scores.csv", *COLUMNS, "--positive", "3"), "none of them is the positive value '3'"),
         (
             ("certify", "scores.csv", *COLUMNS, "--group", "sex", "--tpr", "0.9", "--tpr", "0.8"),
-            "cannot be combined",
+            "--group goes with one --tpr",
         ),
         (("certify", "scores.csv", "--label", "truth", "--score", "model_output"), "did you mean 'model output'?"),
         (("certify", "scores.csv", "--label", "truth", "--score", "truth"), "both the label and the score"),

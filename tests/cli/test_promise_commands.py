@@ -2,6 +2,8 @@
 
 import json
 import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -83,6 +85,79 @@ def test_a_small_group_is_shown_uncertified(run: Run, table: pd.DataFrame) -> No
     assert found["everyone"]["positives"] == covered
 
 
+def with_sites(table: pd.DataFrame) -> pd.DataFrame:
+    """The same with two sites and a small clinic, in sites.csv."""
+    site = np.where(np.arange(2000) % 80 == 0, "small clinic", table["sex"])
+    made = table.assign(site=site)
+    made.to_csv("sites.csv", index=False)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("typed", "asked"),
+    [
+        (("--tpr", "0.7", "--fpr", "0.4"), {"tpr": 0.7, "fpr": 0.4}),
+        (("--precision", "0.2", "--prevalence", "0.1"), {"precision": 0.2, "prevalence": 0.1}),
+        (("--alarms", "800", "--per-day", "4000"), {"alarms": 200}),
+    ],
+)
+def test_promises_in_groups_are_those_that_the_function_returns(
+    run: Run, table: pd.DataFrame, typed: tuple[str, ...], asked: dict[str, float]
+) -> None:
+    sites = with_sites(table)
+    data: Any = sites["truth"], sites["model output"]
+    found = certify_promises(*data, groups=sites["site"].to_numpy(), **asked)  # type: ignore[call-overload]
+    arguments = ("certify", "sites.csv", *COLUMNS, "--group", "site", *typed)
+    status, out, error = run(*arguments, "--json")
+    assert (status, error) == (0, "")
+    assert result_of(out) == as_json(found.to_dict())
+    assert list(found.points) == ["f", "m"]
+    out = run(*arguments)[1]
+    for point in found.points.values():
+        assert repr(point.threshold) in out
+    left = found.uncertified["small clinic"]
+    assert f"about {left.more_positives:,} more positives" in " ".join(out.split()).lower()
+
+
+def test_reviews_in_groups_are_those_that_the_function_returns(run: Run, table: pd.DataFrame) -> None:
+    sites = with_sites(table)
+    data: Any = sites["truth"], sites["model output"]
+    found = certify_review(*data, precision=0.5, tpr=0.8, groups=sites["site"].to_numpy())
+    arguments = (
+        "certify",
+        "sites.csv",
+        *COLUMNS,
+        "--group",
+        "site",
+        "--review",
+        "--precision",
+        "0.5",
+        "--tpr",
+        "0.8",
+    )
+    status, out, _ = run(*arguments, "--json")
+    assert status == 0
+    assert result_of(out) == as_json(found.to_dict())
+    out = run(*arguments)[1]
+    for point in found.points.values():
+        assert repr(point.review_from) in out
+        assert repr(point.alarm_from) in out
+    Path("review.json").write_text(run(*arguments, "--json")[1])
+    status, _, error = run("monitor", "sites.csv", *COLUMNS, "--point", "review.json")
+    assert (status, "a threshold for each group" in error) == (2, True)
+    for point in found.points.values():
+        assert f"--threshold {point.review_from!r}" in error
+
+
+def test_promises_that_no_group_keeps_are_status_one(run: Run, table: pd.DataFrame) -> None:
+    with_sites(table)
+    asked = ("certify", "sites.csv", *COLUMNS, "--group", "site", "--tpr", "0.95", "--fpr", "0.01")
+    status, out, error = run(*asked)
+    assert (status, error) == (1, "")
+    assert "Not certified" in out
+    assert json.loads(run(*asked, "--json")[1])["points"] == {}
+
+
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
@@ -94,9 +169,9 @@ def test_a_small_group_is_shown_uncertified(run: Run, table: pd.DataFrame) -> No
         (("--per-day", "100"), "give one of them"),
         (("--review",), "--review takes --precision"),
         (("--review", "--precision", "0.9", "--fpr", "0.1"), "no other promise"),
-        (("--fpr", "0.1", "--group", "sex"), "run certify once for each"),
-        (("--fpr", "0.1", "--tpr", "0.9", "--tpr", "0.8"), "run certify once for each"),
-        (("--fpr", "0.1", "--cost-miss", "5", "--cost-alarm", "1"), "run certify once for each"),
+        (("--fpr", "0.1", "--tpr", "0.9", "--tpr", "0.8"), "run the command once for each"),
+        (("--group", "sex", "--tpr", "0.9", "--tpr", "0.8"), "run the command once for each"),
+        (("--fpr", "0.1", "--cost-miss", "5", "--cost-alarm", "1"), "costs go with one --tpr"),
         (("--fpr", "0.1", "--per", "unit"), "add --unit"),
     ],
 )

@@ -337,7 +337,7 @@ def test_wrong_data_are_said_and_name_the_cell() -> None:
         model.predict(X.assign(age=np.inf))
     with pytest.raises(ValueError, match="could not convert string to float"):
         RankRegClassifier(**LINEAR).fit(X.assign(place="arm"), y)
-    with pytest.raises(ValueError, match="unique column names"):
+    with pytest.raises(ValueError, match=r"unique column names|ambiguous"):  # scikit-learn's words, new and old
         RankRegClassifier(**LINEAR).fit(pd.concat([X, X[["age"]]], axis=1), y)
     with pytest.raises(ValueError, match="no column to learn from"):
         RankRegClassifier(**LINEAR).fit(np.full((300, 2), np.nan), y)

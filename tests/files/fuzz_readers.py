@@ -37,11 +37,12 @@ from rankreg.datasets import load
 from rankreg.datasets.cifar_files import read_cifar
 from rankreg.datasets.images import read_image
 from rankreg.datasets.lesions import _read_npz, _read_official
+from rankreg.datasets.solar_cells import _read_labels
 from rankreg.estimators import RankRegClassifier
 from rankreg.labels import LabelRule
 from rankreg.models import build_model
 from rankreg.operating import certify
-from rankreg.report.scored_model import images_in, rows_of
+from rankreg.report.model_files import images_in, rows_of
 from rankreg.score_files import column_names, saved_point
 from rankreg.scores import Scores
 from rankreg.train import TrainConfig
@@ -275,6 +276,8 @@ def readers(home: Path) -> dict[str, Reader]:
     names: dict[str, Any] = {key: np.array(["a", "b", "c"]) for key in ("image_id", "lesion_id", "dx")}
     np.savez(sink, jpeg=np.arange(30, dtype=np.uint8), offsets=np.array([0, 10, 20, 30]), **names)
     add("ham10000-npz", "a.npz", sink.getvalue(), lambda folder: _read_npz(folder / "a.npz"), repacked_arrays)
+    cells = b"".join(b"images/cell%04d.png  %s  mono\n" % (k, (b"0.0", b"1.0")[k % 2]) for k in range(30))
+    add("elpv", "labels.csv", cells, lambda folder: _read_labels(folder / "labels.csv"), broken_text)
     (plan, *_) = plans_of("cifar10-100", "compact", splits=1)
     handmade.write(home / "record", plan, **asdict(plan))
 

@@ -1,6 +1,7 @@
 """Score files in pieces give what they give in memory, and the same errors."""
 
 import gzip
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 from rankreg import operating, score_streams
 from rankreg.labels import LabelRule
 from rankreg.operating import ScoreSummary
-from rankreg.score_files import ScoreColumns, read_scores
-from rankreg.score_streams import read_summary, score_parts, summarize_dask
+from rankreg.score_files import ScoreColumns, read_scores, score_parts
+from rankreg.score_streams import read_summary, summarize_dask
 
 COLUMNS = ScoreColumns("s", "y")
 
@@ -253,3 +254,13 @@ def test_a_dask_cluster_of_two_processes_counts_the_same(tmp_path: Path) -> None
     assert same(found.summary, ScoreSummary.of(rows.y, rows.s))
     assert same(named.summary, found.summary)
     assert named.reading.positive == "ill"
+
+
+def test_the_shape_of_sparks_map_in_pandas_counts_the_same() -> None:
+    guide = (Path(__file__).parents[2] / "docs/guide/operating-point.md").read_text()
+    code = next(code for code in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "mapInPandas" in code)
+    rows = table()
+    names: dict[str, Any] = {"y_true": rows.y, "y_score": rows.s}
+    exec(code, names)
+    assert len(names["parts"]) == 3
+    assert same(names["summary"], ScoreSummary.of(rows.y, rows.s))

@@ -105,6 +105,7 @@ def bundle_bytes(out: Path) -> dict[str, bytes]:
     card = json.loads(files.pop("bundle.json"))
     card["metrics"].pop("test")
     card.pop("sha256")
+    files.pop("README.md")  # the same content for people
     return files | {"card": json.dumps(card).encode()}
 
 

@@ -326,7 +326,7 @@ def test_units_with_rows_of_both_classes_share_the_risk_by_the_sum() -> None:
         ({"fpr": 0.1, "prevalence": 0}, "prevalence must lie"),
         ({"fpr": 0.1, "confidence": 95}, "confidence must lie"),
         ({"fpr": 0.1, "per": "unit"}, "pass them as units="),
-        ({"precision": 0.5, "units": [0, 0, 1, 1]}, "needs a recall and a prevalence"),
+        ({"precision": 0.5, "units": [0, 0, 1, 1]}, "needs a prevalence"),
         ({"precision": 0.5, "units": [0, 0, 1, 1], "per": "unit"}, "share of rows"),
     ],
 )

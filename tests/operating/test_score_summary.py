@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from rankreg import metrics, operating
-from rankreg.operating import ScoreSummary
+from rankreg.operating import ScoreSpool, ScoreSummary, score_spool
 
 TPRS = [0.1, 0.5, 0.9, 1.0]
 Data = tuple[NDArray[np.int64], NDArray[np.floating]]
@@ -131,3 +131,47 @@ def test_a_damaged_description_is_refused(change: dict[str, Any]) -> None:
     sent = ScoreSummary.of([0, 1, 1], [0, 1, 2]).to_dict()
     with pytest.raises(ValueError, match="not a summary of scores"):
         ScoreSummary.from_dict(sent | change)
+
+
+@given(samples(infinite=True), st.lists(st.sampled_from([-np.inf, -1.5, 0.05, 0.25, 2.0, np.inf]), max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_levels_are_counted_and_change_no_other_number(data: Data, levels: list[float]) -> None:
+    labels, scores = data
+    plain, found = ScoreSummary.of(labels, scores), ScoreSummary.of(labels, scores, levels=levels)
+    for level in levels:
+        assert found.alarms(level) == tuple(int((scores[labels == k] >= level).sum()) for k in (1, 0))
+    assert found.positives.tolist() == plain.positives.tolist()
+    assert (found.span, found.two_valued, found.auc()) == (plain.span, plain.two_valued, plain.auc())
+    assert found.fpr_at_tpr(TPRS).tolist() == plain.fpr_at_tpr(TPRS).tolist()
+    assert [one.tolist() for one in found.roc()[:2]] == [one.tolist() for one in plain.roc()[:2]]
+    if 1 < labels.sum() < len(labels) - 1:
+        assert operating.auc_interval(found) == operating.auc_interval(plain)
+    assert operating.findings(found) == operating.findings(plain)
+    assert ScoreSummary.from_dict(found.to_dict()).to_dict() == found.to_dict()
+
+
+@given(samples(), st.lists(st.integers(0, 60), max_size=4))
+@settings(max_examples=25, deadline=None)
+def test_scores_that_come_once_give_the_same_summary_from_memory_and_from_disk(data: Data, cuts: list[int]) -> None:
+    labels, scores = data
+    for held in (1 << 20, 8):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(score_spool, "HELD", held)
+            with ScoreSpool(scores.dtype.type) as spool:
+                for part in np.split(np.arange(len(labels)), sorted(cuts)):
+                    spool.add(labels[part] == 1, scores[part])
+                assert spool.rows == len(labels)
+                assert vars(spool._negatives)["_rolled"] == (
+                    held == 8 and (labels == 0).sum() * scores.itemsize > held
+                )
+                for _ in range(2):
+                    found = spool.summary(levels=[0.5]).to_dict()
+                    assert found == ScoreSummary.of(labels, scores, levels=[0.5]).to_dict()
+
+
+def test_a_spool_refuses_nan_and_other_shapes() -> None:
+    with ScoreSpool(np.float32) as spool:
+        with pytest.raises(ValueError, match="NaN"):
+            spool.add(np.array([True]), np.array([np.nan]))
+        with pytest.raises(ValueError, match="one label per score"):
+            spool.add(np.array([True]), np.array([1.0, 2.0]))

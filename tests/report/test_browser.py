@@ -14,7 +14,8 @@ from rankreg.report import Model, Settings, write
 from rankreg.report.page import FORMATS
 from rankreg.report.sliders import price
 from rankreg.report.text import rounded_threshold
-from tests.report.conftest import Open, made_model
+from tests.browser import Open
+from tests.report.conftest import made_model
 from tests.report.test_page import HOSTILE
 from tests.report.test_sliders import SHARED
 

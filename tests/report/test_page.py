@@ -14,11 +14,11 @@ from PIL import Image
 from scipy.stats import binomtest
 from sklearn.metrics import roc_curve
 
+from rankreg import __version__
 from rankreg.metrics import roc
 from rankreg.operating import Interval, certify, compare
 from rankreg.report import Model, Settings, write
 from rankreg.report.charts import histogram, roc_frames, roc_path
-from rankreg.report.examples import highest_negatives, lowest_positives
 from rankreg.report.page import render
 from rankreg.report.text import cards, rounded_threshold
 from rankreg.scores import Scores
@@ -114,7 +114,7 @@ def test_the_page_names_its_sources_and_refers_to_nothing_outside() -> None:
     sourced = Model("a", model.labels, model.scores, source={"file": "a.csv", "sha256": "c0ffee"})
     page = Tags(render([sourced], Settings(config={"label": "y"})))
     assert page.addresses == ["data:,"]
-    for part in ("a.csv", "c0ffee", '"label": "y"', "rankreg 0.1.0", "500 samples"):
+    for part in ("a.csv", "c0ffee", '"label": "y"', f"rankreg {__version__}", "500 samples"):
         assert part in page.text
     assert "sha256 of labels and scores" in Tags(render([model])).text
 
@@ -219,7 +219,7 @@ def test_heights_of_negatives_are_logarithms_and_one_sample_can_be_seen() -> Non
     model = Model(
         "a", labels, np.concatenate([np.linspace(5, 6, 100), np.repeat([0, 2.0, 4, 6], [1000, 100, 10, 1])])
     )
-    drawn = histogram(model, 5.0)
+    drawn = histogram(model, model.bins(5.0))
     heights = [312 - float(top) for top in re.findall(r"V([\d.]+)H", drawn.negatives)]
     steps = -np.diff(heights)
     assert steps == pytest.approx([steps[0]] * 3, abs=0.15)  # a factor of ten each
@@ -249,7 +249,7 @@ def test_no_bar_stands_on_both_sides_of_the_threshold(seed: int, crowded: bool) 
     scores = 1 / (1 + np.exp(6 - 4 * model.scores)) if crowded else model.scores
     model = Model("a", model.labels, scores)
     threshold = certify(model.labels, scores).threshold
-    drawn = histogram(model, threshold)
+    drawn = histogram(model, model.bins(threshold))
     cut = drawn.start_of(repr(threshold))
     for path in (drawn.positives, drawn.negatives):
         lefts, rights = (np.array(re.findall(end + r"([\d.]+)", path), dtype=float) for end in "MH")
@@ -327,9 +327,10 @@ def test_the_hardest_are_those_a_sort_finds() -> None:
     rows = list(zip(model.labels.tolist(), model.scores.tolist(), range(700), strict=True))
     positives = sorted((score, row) for label, score, row in rows if label == 1)
     negatives = sorted((-score, row) for label, score, row in rows if label == 0)
-    assert lowest_positives(model, 12).tolist() == [row for _, row in positives[:12]]
-    assert highest_negatives(model, 12).tolist() == [row for _, row in negatives[:12]]
-    assert len(lowest_positives(model, 1000)) == 300
+    found = model.hardest(12)
+    assert found.positives.places.tolist() == [row for _, row in positives[:12]]
+    assert found.negatives.places.tolist() == [row for _, row in negatives[:12]]
+    assert len(model.hardest(1000).positives.places) == 300
 
 
 def test_pictures_are_small_and_in_the_page() -> None:

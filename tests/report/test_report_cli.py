@@ -12,7 +12,7 @@ from PIL import Image
 
 from rankreg.operating import certify
 from rankreg.operating.units import Per
-from rankreg.report.scored_model import images_in
+from rankreg.report.model_files import images_in
 from tests.conftest import Run
 
 COLUMNS = ("--label", "truth", "--out", "report.html")
@@ -200,7 +200,7 @@ def test_bad_files_are_a_message_and_status_two(run: Run, name: str) -> None:
     [
         (("absent.csv",), "absent.csv"),
         (("scores.csv", "--tpr", "98"), "tpr must lie"),
-        (("scores.csv", "--per-day", "0"), "per_day must be"),
+        (("scores.csv", "--per-day", "0"), "per-day must be"),
         (("scores.csv", "--show", "colour"), "no column 'colour'"),
         (("scores.csv", "--name", "a", "--name", "b"), "1 models but 2 names"),
         (("scores.csv", "--out", "nowhere/report.html"), "nowhere is not a folder"),

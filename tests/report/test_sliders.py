@@ -31,7 +31,7 @@ SHARED = [
 
 def looked_up(model: Model, stops: Stops, ranks: Ranks, setting: Setting) -> Values:
     counts = counts_for(model, ranks, stops)
-    return values_at(ranks, counts, len(model.negatives), stops, setting)
+    return values_at(ranks, counts, model.summary.negative_trials, stops, setting)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_with_units_the_sliders_are_what_certify_returns_too(per: Per, mixed: bo
     shared = [name for name in SHARED if per == "row" or "_at_least" not in name]
     for tpr, sure in [(0.9, 0.95), (0.95, 0.8), (0.5, 0.999), (0.998, 0.99)]:
         setting = Setting(stops.tprs.index(tpr), stops.confidences.index(sure), stops.fixed_prevalence)
-        found = values_at(ranks, counts, len(model.negatives), stops, setting)
+        found = values_at(ranks, counts, model.summary.negative_trials, stops, setting)
         try:
             point = certify(
                 model.labels, model.scores, tpr=tpr, confidence=sure, prevalence=0.01, units=model.units, per=per

@@ -21,13 +21,14 @@ from pydantic import (
     model_validator,
 )
 
+from rankreg import __version__
 from rankreg.backbones import TimmShape
 from rankreg.datasets.images import MOST_PIXELS, SMALLEST
 from rankreg.datasets.preprocessing import CategoricalColumn, NumericColumn, QuantileColumn
 from rankreg.labels import LabelRule
 from rankreg.models import BackboneShape, MLPShape, ModelShape
 from rankreg.notation import json_value
-from rankreg.operating import ChosenThreshold
+from rankreg.operating import ChosenThreshold, PromisedPoint, PromisedThreshold, Review
 from rankreg.operating.units import Per
 
 FORMAT_VERSIONS = (1, 2)  # one network; an ensemble of learners
@@ -132,10 +133,10 @@ class _Part(BaseModel):
 
 
 class Threshold(_Part):
-    """Alarm when score ≥ value.
+    """Alarm when score ≥ value; with three answers, review from `value` and alarm from `alarm_from`.
 
     Args:
-        value: the threshold.
+        value: the threshold that keeps the recall.
         tpr: the target: the share of positives that must raise an alarm.
         confidence: of the certificate.
         certified: whether, with `confidence`, the recall on new positives is at least `tpr`, proven.
@@ -149,6 +150,10 @@ class Threshold(_Part):
         highest_tpr: the highest TPR that the calibration part can certify, if not certified.
         positives_needed: how many positives certify the target, if not certified and without units.
         units_needed: how many units with positives do, if not certified and with units.
+        alarm_from: with three answers, the upper threshold: alarm from here, review from `value` to here, dismiss
+            below `value`. None with two answers.
+        promised: the promises beside the recall and what is shown of them; one without a threshold says why they
+            are not kept. None if only a recall is promised.
 
     >>> Threshold(value=0.5, tpr=0.95, confidence=0.95, certified=False, calibration_positives=4).per
     'row'
@@ -167,6 +172,8 @@ class Threshold(_Part):
     units_needed: PositiveInt | None = None
     kind: Kind = "empirical"  # of cards that do not say: see below
     expected_recall: Share | None = None
+    alarm_from: FiniteFloat | None = None
+    promised: PromisedPoint | Review | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -176,12 +183,14 @@ class Threshold(_Part):
         return values
 
     @classmethod
-    def of(cls, chosen: ChosenThreshold) -> "Threshold":
-        """The threshold that `rankreg.operating.choose_threshold` chose.
+    def of(cls, found: ChosenThreshold | PromisedThreshold) -> "Threshold":
+        """The threshold that `choose_threshold` or `promised_threshold` of `rankreg.operating` chose.
 
         Args:
-            chosen: its result.
+            found: its result.
         """
+        promised = found if isinstance(found, PromisedThreshold) else None
+        chosen = found.threshold if isinstance(found, PromisedThreshold) else found
         with_units = chosen.units is not None
         return cls(
             value=chosen.value,
@@ -197,7 +206,19 @@ class Threshold(_Part):
             units_needed=chosen.needed if with_units else None,
             kind=chosen.kind,
             expected_recall=chosen.expected_recall,
+            alarm_from=None if promised is None else promised.alarm_from,
+            promised=None if promised is None else promised.found,
         )
+
+    @property
+    def levels(self) -> list[float]:
+        """The scores at which the answer changes, ascending."""
+        return [self.value] if self.alarm_from is None else [self.value, self.alarm_from]
+
+    @property
+    def kept(self) -> bool:
+        """Whether every promise beside the recall is kept; True if there is none."""
+        return isinstance(self.promised, Review) or self.promised is None or self.promised.threshold is not None
 
     @property
     def positives(self) -> int:
@@ -210,6 +231,15 @@ class Threshold(_Part):
             raise ValueError("a certified threshold has a certificate, an uncertified one has none")
         if self.certified != (self.kind == "certified"):
             raise ValueError(f"a threshold of the kind {self.kind!r} must say so")
+        said = self.promised
+        review = (said.review_from, said.alarm_from) if isinstance(said, Review) else None
+        if (None if review is None else review[1]) != self.alarm_from:
+            raise ValueError("alarm_from must be that of the review")
+        where = review[0] if review is not None else said.threshold if isinstance(said, PromisedPoint) else None
+        if where not in (None, self.value):
+            raise ValueError("the threshold must be that of the promises")
+        if self.alarm_from is not None and self.alarm_from < self.value:
+            raise ValueError("alarm_from must not be lower than the threshold")
         return self
 
 
@@ -347,8 +377,8 @@ def digest(content: dict[str, Any]) -> str:
 
 
 def versions_of(*packages: str) -> dict[str, str]:
-    """Python's version and those of the packages."""
-    found = {"python": python_version()}
+    """The versions of Python, of rankreg and of the packages."""
+    found = {"python": python_version(), "rankreg": __version__}
     for package in packages:
         try:
             found[package] = version(package)

@@ -4,17 +4,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rankreg.bundle.answers import (
+    AT_LEAST,
+    AnswerShares,
+    MeasuredPromise,
+    answer_shares,
+    measured_promises,
+    trials_at,
+)
 from rankreg.bundle.card import Threshold
-from rankreg.metrics import Bools, check_binary
-from rankreg.notation import Record, percent, share
-from rankreg.operating import Finding, Interval, auc_interval, findings, fpr_at_tpr_interval
+from rankreg.notation import Record, number, percent, share
+from rankreg.operating import Finding, Interval, ScoreSummary, auc_interval, findings, fpr_at_tpr_interval
 from rankreg.operating.intervals import share_interval
-from rankreg.operating.points import assumption
-from rankreg.operating.units import UnitSizes, unit_codes
+from rankreg.operating.score_summary import evidence
+from rankreg.operating.units import rows_of, units_of
 from rankreg.safe_files import write_whole
 from rankreg.scores import Scores
 
@@ -39,6 +47,8 @@ class Evaluation(Record):
         units: how many independent units the positives belong to; None without units.
         recall_of_units: the share of them with an alarm on at least one positive; None without units.
         findings: what to know before any of these numbers, e.g. that the scores look reversed.
+        answers: with three answers, what they come to; then `alarms` and `recall` speak of alarms and reviews.
+        promises: the promises that the threshold keeps, beside what was measured; none if it is a recall alone.
     """
 
     threshold: float
@@ -53,49 +63,62 @@ class Evaluation(Record):
     units: int | None = None
     recall_of_units: Interval | None = None
     findings: tuple[Finding, ...] = ()
+    answers: AnswerShares | None = None
+    promises: tuple[MeasuredPromise, ...] = ()
 
 
 def evaluate_scores(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
-    threshold: float,
+    threshold: float | Threshold,
     confidence: float = 0.95,
     tprs: Sequence[float] = TPRS,
     units: ArrayLike | None = None,
 ) -> Evaluation:
     """Measure what a threshold does on labelled scores, with two-sided intervals.
 
-    units: one value per sample, the same for samples that are not independent of each other.
+    y_true: labels; or a `ScoreSummary` in place of labels and scores, with the threshold among its levels.
+    threshold: that of a bundle, with its promises, or a number. units: one value per sample, the same for samples
+    that are not independent of each other.
     """
-    positive, scores = check_binary(y_true, y_score)
-    codes = None if units is None else unit_codes(units, len(scores))
-    alarm = scores >= threshold
-
-    def share_of(hits: Bools, among: Bools) -> Interval:
-        trials = int(np.count_nonzero(among)) if codes is None else UnitSizes.of(np.bincount(codes[among]))
-        return share_interval(int(np.count_nonzero(hits & among)), trials, confidence=confidence)
-
-    in_all = of_units = None
-    if codes is not None:
-        in_all, caught = len(np.unique(codes[positive])), len(np.unique(codes[alarm & positive]))
-        of_units = share_interval(caught, in_all, confidence=confidence)
+    card = threshold if isinstance(threshold, Threshold) else None
+    levels = [threshold] if not isinstance(threshold, Threshold) else threshold.levels
+    threshold = levels[0]
+    if not isinstance(y_true, ScoreSummary) and y_score is not None and units is None:
+        y_true, y_score = ScoreSummary.of(y_true, y_score, levels=levels), None
+    data: tuple[Any, Any] = (y_true, y_score)
+    sample = evidence(*data, units)
+    caught, false = sample.alarms(threshold)
+    everyone, alarmed = trials_at(sample, threshold)
+    of_units = None
+    if sample.units is not None:
+        judged = sample.judged("unit").scores
+        of_units = share_interval(int(np.count_nonzero(judged >= threshold)), len(judged), confidence=confidence)
+    recall = share_interval(caught, sample.positive_trials, confidence=confidence)
+    answers, promises = None, tuple[MeasuredPromise, ...]()
+    if card is not None:
+        answers = answer_shares(sample, card, confidence)
+        whose = of_units if card.per == "unit" and of_units is not None else recall
+        promises = measured_promises(sample, card, confidence, whose)
     return Evaluation(
         threshold=threshold,
-        positives=int(np.count_nonzero(positive)),
-        negatives=int(np.count_nonzero(~positive)),
-        recall=share_of(alarm, positive),
-        fpr=share_of(alarm, ~positive),
-        alarms=share_of(alarm, np.ones_like(alarm)),
-        precision=share_of(positive, alarm) if alarm.any() else None,
-        auc=auc_interval(positive, scores, confidence=confidence, units=codes),
+        positives=rows_of(sample.positive_trials),
+        negatives=rows_of(sample.negative_trials),
+        recall=recall,
+        fpr=share_interval(false, sample.negative_trials, confidence=confidence),
+        alarms=share_interval(caught + false, everyone, confidence=confidence),
+        precision=share_interval(caught, alarmed, confidence=confidence) if caught + false else None,
+        auc=auc_interval(*data, confidence=confidence, units=units),
         fpr_at_tpr={
-            f"{100 * tpr:g}": fpr_at_tpr_interval(positive, scores, tpr=tpr, confidence=confidence, units=codes)
+            f"{100 * tpr:g}": fpr_at_tpr_interval(*data, tpr=tpr, confidence=confidence, units=units)
             for tpr in tprs
         },
-        units=in_all,
+        units=units_of(sample.positive_trials),
         recall_of_units=of_units,
-        findings=findings(positive, scores, threshold=threshold, confidence=confidence, units=codes),
+        findings=findings(*data, threshold=threshold, confidence=confidence, units=units),
+        answers=answers,
+        promises=promises,
     )
 
 
@@ -109,57 +132,6 @@ def write_scores(path: Path, scores: Scores) -> None:
     write_whole(path, table.to_csv(index=False).encode())
 
 
-def promise_lines(threshold: Threshold) -> Lines:
-    """What recall the threshold promises and on which assumption, or that it promises none."""
-    if threshold.kind == "empirical":
-        return [("Recall", f"UNCERTIFIED: {_shortage(threshold)}")]
-    caught = (
-        "of new positives raise an alarm"
-        if threshold.per == "row"
-        else "of new units with positives raise an alarm on at least one of them"
-    )
-    sure, target = percent(threshold.confidence), percent(threshold.tpr)
-    if threshold.kind == "certified":
-        verdict = f"certified: at least {target} {caught}, with {sure} confidence ({_calibration(threshold)})"
-    elif threshold.kind == "cross-fitted":
-        verdict = (
-            f"cross-fitted: at least {target} {caught}, with {sure} confidence in simulations; proven is"
-            f" {percent(max(0.0, 2 * threshold.tpr - 1))} on average ({_calibration(threshold)})"
-        )
-    else:
-        on_average = share(threshold.expected_recall or 0.0, up=False)
-        verdict = (
-            f"expected: {on_average} {caught} on average, without a confidence:"
-            f" {_calibration(threshold)} are too few, {_needed(threshold)} allow {sure}"
-        )
-    return [("Recall", verdict), ("Assumption", assumption(threshold))]
-
-
-def _needed(threshold: Threshold) -> str:
-    needed = threshold.units_needed or threshold.positives_needed
-    return f"{needed:,}{' units like these' if threshold.units_needed else ''}" if needed else "more"
-
-
-def _shortage(threshold: Threshold) -> str:
-    needed = threshold.units_needed or threshold.positives_needed
-    if needed is None:  # the usual threshold of a classifier, or one that was cross-validated
-        return "no recall is guaranteed"
-    like = " units like these" if threshold.units_needed else ""
-    return (
-        f"{_calibration(threshold)} are too few to guarantee {percent(threshold.tpr)} with"
-        f" {percent(threshold.confidence)} confidence, which takes {needed:,}{like}; the threshold is where"
-        f" {percent(threshold.tpr)} of these were caught"
-    )
-
-
-def _calibration(threshold: Threshold) -> str:
-    kind = "out-of-fold" if threshold.kind in ("cross-fitted", "expected") else "calibration"
-    positives = f"{threshold.calibration_positives:,} {kind} positives"
-    if threshold.units in (None, threshold.calibration_positives):
-        return positives
-    return f"{positives} in {threshold.units:,} independent units"
-
-
 def evaluation_lines(found: Evaluation) -> Lines:
     """One heading and one sentence a line."""
     sure = percent(found.fpr.confidence)
@@ -167,17 +139,54 @@ def evaluation_lines(found: Evaluation) -> Lines:
         ("Samples", f"{found.positives:,} positives, {found.negatives:,} negatives; in brackets {sure} intervals"),
         ("Caught", f"{bounded(found.recall)} of the positives score ≥ {found.threshold:.6g}"),
         *_caught_units(found),
-        ("False alarms", f"{bounded(found.fpr)} of the negatives"),
-        ("Alarms", f"{per_thousand(found.alarms)} per 1,000 samples with as many positives among them"),
+        *(_alarm_lines(found) if found.answers is None else _answer_lines(found.answers, found.fpr)),
+        *(("Promise", _against(one)) for one in found.promises),
     ]
-    if found.precision is not None:
-        lines.append(("Real alarms", f"{bounded(found.precision)} of the alarms"))
     rates = "; ".join(f"{bounded(interval)} at {tpr} %" for tpr, interval in found.fpr_at_tpr.items())
     return [
         *lines,
         ("AUC", bounded(found.auc)),
         ("FPR at a TPR", f"{rates}; at thresholds taken from these samples, not the model's"),
     ]
+
+
+def _alarm_lines(found: Evaluation) -> Lines:
+    lines = [
+        ("False alarms", f"{bounded(found.fpr)} of the negatives"),
+        ("Alarms", f"{per_thousand(found.alarms)} per 1,000 samples with as many positives among them"),
+    ]
+    if found.precision is not None:
+        lines.append(("Real alarms", f"{bounded(found.precision)} of the alarms"))
+    return lines
+
+
+def _answer_lines(answers: AnswerShares, fpr: Interval) -> Lines:
+    real = "no alarm" if answers.precision is None else f"{bounded(answers.precision)} of the alarms"
+    return [
+        ("Not dismissed", f"{bounded(fpr)} of the negatives"),
+        (
+            "Answers",
+            f"{per_thousand(answers.alarmed)} alarms and {per_thousand(answers.reviewed)} reviews per 1,000 samples"
+            " with as many positives among them",
+        ),
+        ("Alarmed", f"{bounded(answers.alarm_recall)} of the positives score ≥ {answers.alarm_from:.6g}"),
+        ("Real alarms", real),
+    ]
+
+
+def _against(one: MeasuredPromise) -> str:
+    """A promise, what was measured, and whether the two agree."""
+    count = one.name in ("alarms", "reviews")
+    promised = f"{one.target:.6g} per 1,000" if count else percent(one.target)
+    if one.name == "reviews":
+        promised = f"{number(one.target, up=True)} per 1,000"
+    side = "at least" if one.name in AT_LEAST else "at most"
+    name = {"tpr": "recall", "fpr": "FPR"}.get(one.name, one.name)
+    if one.measured is None:
+        return f"{name} {side} {promised}: not known, there is no alarm"
+    said = per_thousand(one.measured.scaled(0.001)) if count else bounded(one.measured)
+    verdict = {"shown": "kept", "open": "not contradicted", "broken": "BROKEN on these data"}[one.verdict]
+    return f"{name} {side} {promised}: {verdict}, measured {said}"
 
 
 def _caught_units(found: Evaluation) -> Lines:

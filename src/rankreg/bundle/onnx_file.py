@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rankreg.backbones import TimmShape
+from rankreg.bundle.answers import ANSWERS
 from rankreg.bundle.card import BundleCard, ImageInputs, TableInputs, read_inputs
 from rankreg.bundle.ensemble import Ensemble, FittedLearner, Linear, NegativeRanks, Network
 from rankreg.bundle.onnx_graph import Graph, add_features, add_network, onnx_package
@@ -57,7 +58,8 @@ def export_onnx(bundle: Bundle, out: Path | str, *, force: bool = False) -> Expo
     """Write the bundle's preprocessing, network or ensemble, and threshold as one ONNX model.
 
     Its outputs are `score` (N,), the float32 scores of `rankreg predict`, and `alarm` (N,), whether they
-    reach the threshold. A row with a problem has the score NaN and raises an alarm, as there.
+    reach the threshold. A row with a problem has the score NaN and raises an alarm, as there. A bundle with
+    three answers also has `answer` (N,), int64: 0 dismiss, 1 review, 2 alarm. `alarm` is then true for 1 and 2.
 
     Its inputs are `images` (uint8, already resized), or `numbers` and `texts`, a table's columns. The
     metadata say how to make them, and hold classes, threshold and certificate, each as JSON.
@@ -131,12 +133,24 @@ def build(bundle: Bundle, inputs: ImageInputs | TableInputs) -> Any:
     else:
         raw = add_network(graph, bundle.model, prepared)
     scores = _finite_or_nan(graph, raw, problems)
-    low = graph.add("Less", scores, graph.array(np.array(card.threshold.value, np.float32)))
+    reached = [
+        graph.add("Not", graph.add("Less", scores, graph.array(np.array(level, np.float32))))
+        for level in card.threshold.levels
+    ]
+    outputs: dict[str, tuple[str, Any]] = {"score": (scores, np.float32), "alarm": (reached[0], np.bool_)}
+    said = f"alarm where score >= {card.threshold.value!r}"
+    if card.threshold.alarm_from is not None:
+        numbers = [graph.cast(level, np.int64) for level in reached]
+        outputs["answer"] = graph.add("Add", *numbers), np.int64
+        said = (
+            f"answer 2 (alarm) where score >= {card.threshold.alarm_from!r}, 1 (review) where score >="
+            f" {card.threshold.value!r}, else 0 (dismiss); alarm where it is not 0"
+        )
     left_to_do = description(inputs)
     return graph.model(
-        {"score": (scores, np.float32), "alarm": (graph.add("Not", low), np.bool_)},
+        outputs,
         name="rankreg",
-        doc=f"{card.name}: alarm where score >= {card.threshold.value!r}. {left_to_do['words']}",
+        doc=f"{card.name}: {said}. {left_to_do['words']}",
         metadata=metadata(card, left_to_do),
     )
 
@@ -215,8 +229,11 @@ def metadata(card: BundleCard, inputs: dict[str, Any]) -> dict[str, str]:
         "name": card.name,
         "classes": list(card.classes),
         "threshold": threshold.pop("value"),
+        "alarm_from": threshold.pop("alarm_from"),
+        "answers": list(ANSWERS) if card.threshold.alarm_from is not None else None,
         "certified": threshold.pop("certified"),
         "certificate": threshold.pop("certificate"),
+        "promised": threshold.pop("promised"),
         "target": threshold,
         "inputs": inputs,
         "learners": learners,

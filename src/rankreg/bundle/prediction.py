@@ -5,15 +5,17 @@ import io
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rankreg.bundle.answers import ANSWERS, answers_to
 from rankreg.bundle.card import BundleCard
 from rankreg.bundle.evaluation import Evaluation, evaluate_scores
 from rankreg.bundle.storage import Bundle
@@ -22,16 +24,16 @@ from rankreg.datasets.images import SUFFIXES, class_folders, folder_labels, read
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.dialects import Decimal
 from rankreg.labels import LabelRule, listing, read_labels
-from rankreg.metrics import raises_alarm
+from rankreg.operating import ScoreSpool, ScoreSummary
 from rankreg.safe_files import whole_file
-from rankreg.scores import Scores
 from rankreg.table_files import TableRows, check_columns, table_chunks
 from rankreg.terminal import progress_bar
 
 IMAGES = 128  # decoded at once
 ROWS = 20_000  # read at once
 SHOWN = 5  # examples of samples without a score
-COLUMNS = ("id", "score", "alarm", "problem")
+NAMED = 1000  # samples without a score that an evaluation names
+COLUMNS = ("id", "score", "alarm", "problem")  # and "answer" where there are three
 NOT_FINITE = "the model's score is not a finite number"
 
 
@@ -42,9 +44,10 @@ class Predicted:
     Attributes:
         out: the file with the scores.
         samples: how many samples there were.
-        alarms: how many raised an alarm.
+        alarms: how many raised an alarm or, with three answers, are to be reviewed.
         unreadable: how many could not be read or scored; each of them raises an alarm.
         examples: the first of these, with their problems.
+        reviews: with three answers, how many of `alarms` are to be reviewed; None with two.
     """
 
     out: Path
@@ -52,6 +55,7 @@ class Predicted:
     alarms: int
     unreadable: int
     examples: tuple[str, ...]
+    reviews: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +64,14 @@ class Evaluated:
 
     Attributes:
         evaluation: recall, false alarms and more at the bundle's threshold, with intervals.
-        scores: the scores it rests on.
-        unreadable: the samples that could not be read or scored, with their problems.
+        summary: of the scores it rests on.
+        left_out: how many samples could not be read or scored.
+        unreadable: the first 1,000 of them, with their problems.
     """
 
     evaluation: Evaluation
-    scores: Scores
+    summary: ScoreSummary
+    left_out: int
     unreadable: tuple[str, ...]
 
 
@@ -84,6 +90,9 @@ class Chunk:
 
 def predict(bundle: Bundle, data: Path | str, out: Path | str, *, device: str = "auto") -> Predicted:
     """Score every sample of `data`, in its order, and write a CSV file: id, score, alarm (0 / 1), problem.
+
+    A bundle with three answers adds a column `answer`: alarm, review or dismiss. `alarm` is then 1 for alarm and
+    review, so that whoever reads that column alone keeps the promised recall.
 
     A sample that cannot be read or scored has a problem instead of a score, and raises an alarm: a
     fault must not read as "no alarm". The file appears once it is whole. Memory does not grow with
@@ -117,25 +126,26 @@ def predict(bundle: Bundle, data: Path | str, out: Path | str, *, device: str = 
     >>> found.samples, found.unreadable
     (2, 1)
     """
-    target = Path(out)
-    if target.is_dir():
-        raise ValueError(f"{target} is a folder: give the name of a CSV file to write")
-    if Path(data).resolve() == target.resolve():
-        raise ValueError(f"{target} is the data itself: choose another file for the scores")
-    samples, alarms, unreadable = 0, 0, 0
+    threshold = bundle.card.threshold
+    three = threshold.alarm_from is not None
+    samples, alarms, reviews, unreadable = 0, 0, 0, 0
     examples: list[str] = []
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(target) as file:
-        file.write(csv_lines([COLUMNS]))
+    with _new_file(out, data) as file:
+        file.write(csv_lines([(*COLUMNS, *(["answer"] if three else []))]))
         for chunk, values in scored(bundle, data, device):
-            alarm = raises_alarm(values, bundle.card.threshold.value)
+            answers = answers_to(values, threshold)
+            alarm = answers > 0
             texts = ["" if why else text for text, why in zip(map(str, values), chunk.problems, strict=True)]
-            file.write(csv_lines(zip(chunk.ids, texts, alarm.astype(int).tolist(), chunk.problems, strict=True)))
+            columns: list[Iterable[object]] = [chunk.ids, texts, alarm.astype(int).tolist(), chunk.problems]
+            if three:
+                columns.append([ANSWERS[place] for place in answers])
+                reviews += int(np.count_nonzero(answers == 1))
+            file.write(csv_lines(zip(*columns, strict=True)))
             found = [f"{name} ({why})" for name, why in zip(chunk.ids, chunk.problems, strict=True) if why]
             examples += found[: SHOWN - len(examples)]
             samples, alarms = samples + len(values), alarms + int(np.count_nonzero(alarm))
             unreadable += len(found)
-    return Predicted(target, samples, alarms, unreadable, tuple(examples))
+    return Predicted(Path(out), samples, alarms, unreadable, tuple(examples), reviews if three else None)
 
 
 def csv_lines(rows: Iterable[Sequence[object]]) -> bytes:
@@ -153,11 +163,13 @@ def evaluate(
     device: str = "auto",
     negative: Collection[str] = (),
     rest_negative: bool = False,
+    out: Path | str | None = None,
 ) -> Evaluated:
     """Score labelled data and measure recall, FPR, alarms and precision at the bundle's threshold.
 
     Samples that cannot be read or scored are left out and named; `predict` raises an alarm for each.
-    Labels are read as in the fit.
+    Labels are read as in the fit. Memory grows with the positives only: many negatives' scores wait
+    in a temporary file, 4 bytes each.
 
     Args:
         bundle: the model, from `load_bundle`.
@@ -166,12 +178,15 @@ def evaluate(
         device: "cpu", "cuda" or "auto", which takes a GPU if there is one.
         negative: further values, or class folders, that are negative in these data.
         rest_negative: whether every value but the positive one is negative.
+        out: a CSV file to write with id, label and score of every sample that is measured. It appears
+            once it is whole.
 
     Returns:
-        The evaluation, the scores, and the samples without a score.
+        The evaluation, the summary of the scores, and the samples without a score.
 
     Raises:
-        ValueError: if the data are of the wrong kind, lack a column or a class, or none can be scored.
+        ValueError: if the data are of the wrong kind, lack a column or a class, none can be scored, or
+            `out` cannot be written.
         FileNotFoundError: if there are no such data.
 
     >>> import pandas as pd
@@ -187,23 +202,42 @@ def evaluate(
     """
     known = bundle.card.labels
     rule = replace(known, negative=(*known.negative, *negative), rest_negative=known.rest_negative or rest_negative)
-    ids: list[str] = []
-    labels, values, unreadable = [], [], []
-    for chunk, found in scored(bundle, data, device, rule):
-        assert chunk.labels is not None  # they were asked for
-        good = np.asarray([not problem for problem in chunk.problems], dtype=bool)
-        ids += [name for name, is_good in zip(chunk.ids, good, strict=True) if is_good]
-        unreadable += [f"{name} ({why})" for name, why in zip(chunk.ids, chunk.problems, strict=True) if why]
-        labels.append(chunk.labels[good])
-        values.append(found[good])
-    if not ids:
-        first = f": {unreadable[0]}" if unreadable else ""
-        raise ValueError(f"{data} holds no sample that can be scored{first}")
-    scores = Scores(np.asarray(ids), np.concatenate(labels), np.concatenate(values))
-    evaluation = evaluate_scores(
-        scores.labels, scores.values, threshold=bundle.card.threshold.value, confidence=confidence
-    )
-    return Evaluated(evaluation, scores, tuple(unreadable))
+    threshold = bundle.card.threshold
+    left_out, unreadable = 0, list[str]()
+    with ExitStack() as opened:
+        spool = opened.enter_context(ScoreSpool(np.float32))
+        file = None if out is None else opened.enter_context(_new_file(out, data))
+        if file is not None:
+            file.write(csv_lines([("id", "label", "score")]))
+        for chunk, values in scored(bundle, data, device, rule):
+            assert chunk.labels is not None  # they were asked for
+            good = np.asarray([not problem for problem in chunk.problems], dtype=bool)
+            spool.add(chunk.labels[good] == 1, values[good])
+            if file is not None:
+                rows = zip(chunk.ids, chunk.labels.tolist(), map(str, values), strict=True)
+                file.write(csv_lines(compress(rows, good)))
+            bad = [f"{name} ({why})" for name, why in zip(chunk.ids, chunk.problems, strict=True) if why]
+            left_out += len(bad)
+            unreadable += bad[: NAMED - len(unreadable)]
+        if not spool.rows:
+            first = f": {unreadable[0]}" if unreadable else ""
+            raise ValueError(f"{data} holds no sample that can be scored{first}")
+        summary = spool.summary(levels=threshold.levels)
+        evaluation = evaluate_scores(summary, threshold=threshold, confidence=confidence)
+    return Evaluated(evaluation, summary, left_out, tuple(unreadable))
+
+
+@contextmanager
+def _new_file(out: Path | str, data: Path | str) -> Iterator[IO[bytes]]:
+    """A file that appears once it is whole; never the data themselves."""
+    target = Path(out)
+    if target.is_dir():
+        raise ValueError(f"{target} is a folder: give the name of a CSV file to write")
+    if Path(data).resolve() == target.resolve():
+        raise ValueError(f"{target} is the data itself: choose another file for the scores")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(target) as file:
+        yield file
 
 
 def scored(

@@ -1,4 +1,4 @@
-"""A bundle on disk: model.safetensors, bundle.json and files of trees, there whole or not at all."""
+"""A bundle on disk: model.safetensors, bundle.json, files of trees and a model card, there whole or not at all."""
 
 import glob
 import hashlib
@@ -35,6 +35,8 @@ from rankreg.bundle.card import (
 )
 from rankreg.bundle.ensemble import Ensemble, FrozenBackbone, ImageViews, TableViews
 from rankreg.bundle.ensemble_files import LARGEST_TREES, check_types, largest_size, pack, tree_file, unpack
+from rankreg.bundle.model_card import FILE as MODEL_CARD
+from rankreg.bundle.model_card import model_card
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.models import Backbone, BackboneShape, build_model
 from rankreg.notation import json_value
@@ -120,6 +122,7 @@ def _save(folder: Path, arrays: Mapping[str, Tensor], texts: Mapping[str, str], 
             for name, text in texts.items():
                 write_whole(unfinished / name, text.encode())
             write_whole(unfinished / CARD, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+            write_whole(unfinished / MODEL_CARD, model_card(made).encode())
             saved = load_bundle(unfinished)
             _put_in_place(unfinished, folder)
     except OSError as error:

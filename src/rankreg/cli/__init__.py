@@ -6,10 +6,11 @@ import sys
 import typer
 
 from rankreg.cli import bench, data, deployed, fit, operating, tune
-from rankreg.terminal import say, spell_what_cannot_be_encoded
+from rankreg.terminal import lay_out_help, say, spell_what_cannot_be_encoded
 
 app = typer.Typer(
     help="Few false alarms at a high true positive rate, for rare and critical classes.",
+    epilog="Help on a command, with examples:\n\nrankreg fit --help",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -39,6 +40,7 @@ def options(
 
 for group in (fit, tune, operating, deployed, data, bench):
     group.register(app)
+lay_out_help(app)
 
 
 def main(command: typer.Typer = app) -> None:

@@ -96,7 +96,12 @@ def register(app: typer.Typer) -> None:
 
 @data_app.command("list")
 def show(data_dir: DataDir = None) -> None:
-    """Show which data sets are there, and how to get the others."""
+    """Show which data sets are there, and how to get the others.
+
+    Examples:
+        rankreg data list
+        rankreg data list --data-dir datasets
+    """
     from rankreg.datasets.catalog import CATALOG, data_folder, find
 
     say(f"Data sets in {data_folder(data_dir)}:")
@@ -118,7 +123,12 @@ def get(
     ],
     data_dir: DataDir = None,
 ) -> None:
-    """Download a data set from its official address. Run it again to resume a broken download."""
+    """Download a data set from its official address. Run it again to resume a broken download.
+
+    Examples:
+        rankreg data get cifar10
+        rankreg data get cifar100 --data-dir datasets
+    """
     from rankreg.datasets.catalog import CATALOG
     from rankreg.datasets.catalog import get as download
 

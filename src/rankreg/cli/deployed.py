@@ -69,11 +69,13 @@ def monitor(
 ) -> None:
     """Watch the recall of a deployed threshold on positives confirmed later; run it as often as you like.
 
-    Confirmed positives:  rankreg monitor confirmed.csv --score s --time day --point model
+    Confirmed positives show whether the recall has fallen. Without labels, --reference shows whether the scores
+    have changed. This is an early warning and says nothing about the recall. With --label, both are watched.
 
-    No labels yet:        rankreg monitor all.csv --score s --time day --reference earlier.csv
-
-    Drift is an early warning: the scores changed. Only confirmed positives show the recall. --label watches both.
+    Examples:
+        rankreg monitor confirmed.csv --score s --point point.json
+        rankreg monitor confirmed.csv --score s --time day --point model
+        rankreg monitor all.csv --score s --time day --reference earlier.csv
     """
     from rankreg import operating
     from rankreg.labels import LabelRule
@@ -146,7 +148,12 @@ def recertify(
     separator: opt.Separator = ",",
     as_json: opt.Json = False,
 ) -> None:
-    """Check a deployed threshold on new labelled scores, and find the threshold that they certify."""
+    """Check a deployed threshold on new labelled scores, and find the threshold that they certify.
+
+    Examples:
+        rankreg recertify newer.csv --label y --score s --point point.json
+        rankreg recertify newer.csv --label y --score s --threshold 0.3 --tpr 0.9
+    """
     from rankreg import operating
     from rankreg.labels import LabelRule
     from rankreg.report import text

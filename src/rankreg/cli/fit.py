@@ -10,6 +10,7 @@ import typer
 
 from rankreg.cli import options as opt
 from rankreg.cli.data import Groups, Negative, RestNegative, Size, takes_table_options
+from rankreg.cli.promise_options import PromiseOptions
 from rankreg.safe_files import is_stream
 from rankreg.terminal import say, show_lines, show_table
 
@@ -22,7 +23,7 @@ BundleFolder = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="The folder that `fit --out` wrote.", show_default=False)
 ]
 TRAINING = "Training"
-CONFIG_HELP = "TOML file with any setting of the training, e.g. batch_size = 32; more keys in the README."
+CONFIG_HELP = "TOML file with any setting of the training, e.g. batch_size = 32; `rankreg tune` writes such files."
 
 
 def register(app: typer.Typer) -> None:
@@ -51,6 +52,12 @@ def fit(
         Path | None, typer.Option(help="Folder for the model and all files.", show_default=False)
     ] = None,
     tpr: opt.Tpr = opt.TPR,
+    fpr: opt.Fpr = None,
+    precision: opt.Precision = None,
+    alarms: opt.Alarms = None,
+    per_day: opt.PerDay = None,
+    review: opt.Review = False,
+    prevalence: opt.Prevalence = None,
     confidence: opt.Confidence = 0.95,
     per: opt.Per = "row",
     threshold: Annotated[
@@ -89,12 +96,23 @@ def fit(
 ) -> None:
     """Train on a table or a folder of images, choose a threshold that keeps the TPR, and say what it costs.
 
-    Every positive trains and every positive judges: each learner trains one member per fold, and a sample is judged
-    by members that have not seen it. The model is the average of all members. Options of the network choose the
-    learner "network".
+    Every positive trains the model, and every positive judges it. Each learner trains one member per fold. A sample
+    is judged by members that have not seen it. The model is the average of all members. An option of the network,
+    such as --epochs, chooses the learner "network".
 
-    The same command again goes on where it was stopped. Networks on many processes:
-    torchrun --nproc-per-node 2 -m rankreg fit …
+    --fpr, --precision, --alarms and --review promise more than the TPR, with one --confidence for all, judged on
+    the samples that judge the recall. Exit status 1: they cannot be kept. The model is then saved with the
+    threshold of the TPR alone, and it is said which promises conflict and what would help.
+
+    If a fit is stopped, the same command goes on. To train networks in two processes, type
+    `torchrun --nproc-per-node 2 -m rankreg fit` in place of `rankreg fit`.
+
+    Examples:
+        rankreg fit claims.csv --target fraud --positive yes --out model
+        rankreg fit claims.csv --target fraud --positive yes --describe
+        rankreg fit claims.csv --target fraud --positive yes --group customer --out m
+        rankreg fit claims.csv --target fraud --positive yes --precision 0.3 --out p
+        rankreg fit lesions --positive melanoma --tpr 0.9 --out model
     """
     from dataclasses import replace
 
@@ -114,6 +132,14 @@ def fit(
             raise ValueError("say where to write the model with --out FOLDER, or use --describe to stop before it")
         home = Path() if out is None else out
         check_request(home, tpr=tpr, confidence=confidence, calibration=calibration, test=test)
+        asked = PromiseOptions(
+            (tpr,), fpr, precision, alarms, per_day, review, per=per, confidence=confidence, prevalence=prevalence
+        )
+        if per_day is not None and alarms is None:
+            raise ValueError("--per-day says how many rows come per day for --alarms: give both")
+        if prevalence is not None and precision is None and alarms is None:
+            raise ValueError("--prevalence is for --precision and --alarms: give one of them")
+        promises = asked.beside()
         kind = "image" if source.is_images else "table"
         options: dict[str, Any] = {"loss": loss, "method": method, "model": model, "epochs": epochs, "seed": seed}
         chosen = settings(kind, tpr, size=source.side, file=config, **options)
@@ -144,6 +170,7 @@ def fit(
                 threshold=threshold,
                 calibration=calibration,
                 test=test,
+                promises=promises,
                 seed=chosen.seed,
                 config=chosen,
                 backbone=backbone,
@@ -161,6 +188,8 @@ def fit(
         say("")
         show_table(race_table(fitted.race, fitted.threshold.tpr))
         show_commands("Next", next_steps(fitted))
+        if not fitted.threshold.kept:
+            raise typer.Exit(1)
 
 
 def _show_columns(found: "OwnData") -> None:
@@ -204,25 +233,28 @@ def evaluate(
     rest_negative: RestNegative = False,
     as_json: opt.Json = False,
 ) -> None:
-    """Measure a model on labelled data: recall and false alarms at its threshold, with intervals.
+    """Measure a model on labelled data of any size: recall and false alarms at its threshold, with intervals.
 
-    Labels are read as in the fit: --negative adds values. Exit status 1: some samples could not be scored.
+    Labels are read as in the fit; --negative adds values. The exit status is 1 if a sample could not be scored.
+
+    Examples:
+        rankreg evaluate model labelled.csv
+        rankreg evaluate model labelled.csv --out scores.csv --json
     """
     from rankreg.bundle import evaluate as run_evaluate
     from rankreg.bundle import load_bundle
-    from rankreg.bundle.evaluation import evaluation_lines, promise_lines, write_scores
+    from rankreg.bundle.card_text import promise_lines
+    from rankreg.bundle.evaluation import evaluation_lines
     from rankreg.notation import json_text
     from rankreg.report.text import finding_lines
 
     model = load_bundle(bundle)
     found = run_evaluate(
-        model, data, confidence=confidence, negative=tuple(negative or ()), rest_negative=rest_negative
+        model, data, confidence=confidence, negative=tuple(negative or ()), rest_negative=rest_negative, out=out
     )
-    if out is not None:
-        write_scores(out, found.scores)
     if as_json:
-        record = found.evaluation.to_dict() | {"unreadable": list(found.unreadable)}
-        say(json_text(record))
+        unreadable = {"left_out": found.left_out, "unreadable": list(found.unreadable)}
+        say(json_text(found.evaluation.to_dict() | unreadable))
     else:
         show_lines(
             [
@@ -232,30 +264,46 @@ def evaluate(
                 *evaluation_lines(found.evaluation),
             ]
         )
-    _name_unreadable(len(found.unreadable), found.unreadable[:5], "are left out")
+    _name_unreadable(found.left_out, found.unreadable[:5], "are left out")
 
 
 def predict(
     bundle: BundleFolder,
     data: Data,
     out: Annotated[
-        Path, typer.Option(help="CSV file or pipe to write: id, score, alarm, problem.", show_default=False)
+        Path,
+        typer.Option(
+            help="CSV file or pipe to write: id, score, alarm, problem; with three answers also answer.",
+            show_default=False,
+        ),
     ],
 ) -> None:
-    """Score new data, row by row or image by image, whatever their number.
+    """Score new data: one row of the output for each row or image, however many there are.
 
-    A sample that cannot be read or scored has a problem instead of a score, and raises an alarm; the exit status is
-    then 1.
+    A sample that cannot be read or scored raises an alarm. Its row names the problem, and the exit status is 1. A
+    model that was fitted with --review answers alarm, review or dismiss; the column alarm is then 1 for both alarm
+    and review.
+
+    Examples:
+        rankreg predict model new.csv --out scores.csv
+        rankreg predict model photos --out scores.csv
     """
     from rankreg.bundle import load_bundle
     from rankreg.bundle import predict as run_predict
-    from rankreg.bundle.evaluation import promise_lines
+    from rankreg.bundle.card_text import answer_lines, promise_lines
 
     model = load_bundle(bundle)
     found = run_predict(model, data, out)
     threshold = model.card.threshold
     text = f"{found.out}: {found.samples:,} samples, {found.alarms:,} alarms (score ≥ {threshold.value:.6g})"
+    if found.reviews is not None:
+        text = (
+            f"{found.out}: {found.samples:,} samples, {found.alarms - found.reviews:,} alarms, {found.reviews:,} to"
+            f" review, {found.samples - found.alarms:,} dismissed"
+        )
     say(text, err=is_stream(found.out))
+    if found.reviews is not None:
+        show_lines(answer_lines(threshold), err=is_stream(found.out))
     if threshold.kind != "empirical":
         show_lines(promise_lines(threshold), err=is_stream(found.out))
     else:
@@ -268,15 +316,20 @@ def export(
     out: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="File to write.", show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
 ) -> None:
-    """Write a model as ONNX, to be run without torch and without rankreg.
+    """Write a model as one ONNX file, which runs without torch and without rankreg.
 
-    Inside are preprocessing, network and threshold. Outputs: score and alarm, one per sample. Inputs: images
-    (uint8, resized), or numbers and texts (a table's columns; NaN and "" where missing).
+    The file holds preprocessing, learners and threshold. Its inputs are resized images (uint8), or the numbers and
+    texts of a table (NaN and "" where a value is missing). Its outputs are score and alarm of each sample; with
+    three answers also answer (0 dismiss, 1 review, 2 alarm).
 
-    The file's metadata hold classes, threshold, certificate and what is left to the caller, each as JSON;
-    examples/onnx_consumer.py reads them. Scores are compared with the model's before the file is kept.
+    The metadata of the file hold classes, threshold and certificate as JSON, and say what the caller must do
+    first; examples/onnx_consumer.py reads them. The file is kept only if its scores equal those of the model.
 
-    Needs onnx and onnxruntime, the package's extra `onnx`.
+    This needs onnx and onnxruntime, which the extra `onnx` of the package installs.
+
+    Examples:
+        rankreg export model model.onnx
+        rankreg export model model.onnx --force
     """
     from rankreg.bundle import export_onnx, load_bundle
     from rankreg.bundle.onnx_file import check_onnx_path
@@ -285,7 +338,10 @@ def export(
     model = load_bundle(bundle)
     made = export_onnx(model, out, force=force)
     threshold, size = model.card.threshold, made.out.stat().st_size
-    say(f"{made.out}: {size / 1000:,.0f} kB; outputs score and alarm (score ≥ {threshold.value:.6g})")
+    outputs = f"score and alarm (score ≥ {threshold.value:.6g})"
+    if threshold.alarm_from is not None:
+        outputs += f", and answer: 2 alarm (score ≥ {threshold.alarm_from:.6g}), 1 review, 0 dismiss"
+    say(f"{made.out}: {size / 1000:,.0f} kB; outputs {outputs}")
     say(f"Inputs: {made.inputs['words']}")
     say(f"Checked: scores differ from the model's by at most {made.difference:.1g} on {made.samples} samples.")
     if threshold.kind == "empirical":

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rankreg.cli import options as opt
+from rankreg.cli.promise_options import PromiseOptions
 from rankreg.terminal import say, show_lines, show_table, waiting
 
 
@@ -22,37 +23,13 @@ def certify(
     label: opt.Label,
     score: opt.Score,
     tpr: opt.Tprs = None,
-    fpr: Annotated[
-        float | None,
-        typer.Option(help="Promise: at most this share of the negatives raises an alarm.", show_default=False),
-    ] = None,
-    precision: Annotated[
-        float | None,
-        typer.Option(
-            help="Promise: at least this share of the alarms is real, at --prevalence or as in the file.",
-            show_default=False,
-        ),
-    ] = None,
-    alarms: Annotated[
-        float | None,
-        typer.Option(
-            help="Promise: at most so many alarms per 1,000 rows, or per day with --per-day.", show_default=False
-        ),
-    ] = None,
-    per_day: Annotated[
-        float | None, typer.Option(help="Rows per day. Then --alarms is per day.", show_default=False)
-    ] = None,
-    review: Annotated[
-        bool,
-        typer.Option(
-            "--review",
-            help="Three answers: alarm at --precision, review in between, dismiss what --tpr can spare.",
-        ),
-    ] = False,
+    fpr: opt.Fpr = None,
+    precision: opt.Precision = None,
+    alarms: opt.Alarms = None,
+    per_day: opt.PerDay = None,
+    review: opt.Review = False,
     confidence: opt.Confidence = 0.95,
-    group: Annotated[
-        str | None, typer.Option(help="Column of groups: guarantee the recall in each.", show_default=False)
-    ] = None,
+    group: opt.Group = None,
     unit: opt.Unit = None,
     per: opt.Per = "row",
     prevalence: opt.Prevalence = None,
@@ -71,30 +48,31 @@ def certify(
 ) -> None:
     """Find the threshold that keeps your promises, and what it costs in false alarms.
 
-    Promise any of --tpr, --fpr, --precision and --alarms, alone or together: one --confidence holds for
-    all. Without a promise, --tpr 0.95 is promised. Exit status 1: no threshold keeps the promises; then
-    it is said which of them conflict and what would help.
+    Promise --tpr, --fpr, --precision or --alarms, alone or together. One --confidence holds for all of them, and
+    with --group for all groups together. The default is --tpr 0.95. If no threshold keeps the promises (with
+    --group: in no group), the output says which of them conflict and what would help, and the exit status is 1.
+
+    Examples:
+        rankreg certify scores.csv --label y --score s --tpr 0.9
+        rankreg certify scores.csv --label y --score s --tpr 0.9 --fpr 0.4
+        rankreg certify scores.csv --label y --score s --fpr 0.4 --group site
+        rankreg certify scores.csv --label y --score s --unit patient --per unit
+        rankreg certify scores.csv --label y --score s --json > point.json
     """
     from rankreg import operating
     from rankreg.labels import LabelRule
     from rankreg.report import promise_text, text
     from rankreg.score_files import ScoreColumns, check_units
 
-    targets = tpr or [opt.TPR]
     if (cost_miss is None) != (cost_alarm is None):
         raise ValueError("--cost-miss and --cost-alarm belong together: give both")
+    asked = PromiseOptions(
+        tpr or (), fpr, precision, alarms, per_day, review, group, unit, per, confidence, prevalence
+    )
     if per_day is not None and alarms is None and not review:
         raise ValueError("--per-day says how many rows come per day for --alarms or --review: give one of them")
-    promises = _promises(tpr, fpr, precision, alarms, per_day)
-    if (promises or review) and (group is not None or len(targets) > 1 or cost_miss is not None):
-        raise ValueError(
-            "--fpr, --precision, --alarms and --review go with one --tpr, and not with --group or costs: run"
-            " certify once for each"
-        )
-    if review and (precision is None or fpr is not None or alarms is not None or unit is not None):
-        raise ValueError("--review takes --precision and --tpr, and no other promise and no --unit")
-    if sum([group is not None, len(targets) > 1, cost_miss is not None]) > 1:
-        raise ValueError("--group, several --tpr and costs cannot be combined: run certify once for each")
+    if cost_miss is not None and (asked.beside_recall or group is not None or len(asked.targets) > 1):
+        raise ValueError("costs go with one --tpr, and with no other promise and no --group: run certify without")
     check_units(per, unit)
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
     columns = ScoreColumns(score, label, rule, group=group, unit=unit, separator=separator)
@@ -103,40 +81,35 @@ def certify(
     refused = [one.sentence for one in operating.findings(*data, units=table.units) if one.refuses]
     if refused:
         raise ValueError(f"not certified. {refused[0]}")
+    grid = None
+    if asked.beside_recall:
+        among: dict[str, Any] = {"groups": table.groups, "names": table.group_names} if group else {}
+        found: Any = asked.certified(*data, units=table.units, **among)
+        lines, grid = promise_text.promise_lines(found, per_day), promise_text.promise_table(found)
+        beware = operating.findings(*data, threshold=promise_text.one_threshold(found), units=table.units)
+        show(found, lines, table, as_json, beware, grid)
+        if not promise_text.is_kept(found):
+            raise typer.Exit(1)
+        return
     settings: dict[str, Any] = {
         "confidence": confidence,
         "prevalence": prevalence,
         "units": table.units,
         "per": per,
     }
-    grid = None
-    if promises or review:
-        if review:
-            given: dict[str, Any] = {"precision": precision, "confidence": confidence, "prevalence": prevalence}
-            found: Any = operating.certify_review(*data, tpr=targets[0], **given)
-            threshold, lines = found.review_from, promise_text.review_lines(found, per_day)
-            kept = found.alarm_from is not None
-        else:
-            found = operating.certify_promises(*data, **(promises | settings))
-            threshold, lines = found.threshold, promise_text.promised_lines(found, per_day)
-            kept = threshold is not None
-        show(found, lines, table, as_json, operating.findings(*data, threshold=threshold, units=table.units))
-        if not kept:
-            raise typer.Exit(1)
-        return
     if table.groups is not None:
         found = operating.certify_groups(
-            table.labelled(), table.scores, table.groups, tpr=targets[0], names=table.group_names, **settings
+            table.labelled(), table.scores, table.groups, tpr=asked.targets[0], names=table.group_names, **settings
         )
         point, grid = found.everyone, promise_text.group_rows(found, text.group_table(found))
         verdict, *rest = text.point_lines(point, where=promise_text.covered_groups(found))
         lines = [verdict, *promise_text.uncertified_lines(found), *rest]
-    elif len(targets) > 1:
-        found = operating.certify_targets(*data, tprs=targets, **settings)
+    elif len(asked.targets) > 1:
+        found = operating.certify_targets(*data, tprs=asked.targets, **settings)
         point, lines = found.points[0], text.target_lines(found)
     else:
         costs = None if cost_miss is None or cost_alarm is None else operating.Costs(cost_miss, cost_alarm)
-        found = point = operating.certify(*data, tpr=targets[0], costs=costs, **settings)
+        found = point = operating.certify(*data, tpr=asked.targets[0], costs=costs, **settings)
         lines = text.point_lines(point)
     beware = operating.findings(*data, threshold=point.threshold, units=table.units)
     show(found, lines, table, as_json, beware, grid)
@@ -162,7 +135,12 @@ def compare(
     separator: opt.Separator = ",",
     as_json: opt.Json = False,
 ) -> None:
-    """Find out whether one model raises fewer false alarms than another on the same samples."""
+    """Find out whether one model raises fewer false alarms than another on the same samples.
+
+    Examples:
+        rankreg compare old.csv new.csv --label y --score s
+        rankreg compare old.csv new.csv --label y --score s --tpr 0.9 --json
+    """
     from rankreg import operating
     from rankreg.labels import LabelRule
     from rankreg.metrics import threshold_at_tpr
@@ -201,13 +179,16 @@ def report(
     ],
     out: Annotated[Path, typer.Option(help="HTML file to write.", show_default=False)],
     tpr: opt.Tprs = None,
+    fpr: opt.Fpr = None,
+    precision: opt.Precision = None,
+    alarms: opt.Alarms = None,
+    per_day: opt.PerDay = None,
+    review: opt.Review = False,
     confidence: opt.Confidence = 0.95,
+    group: opt.Group = None,
     unit: opt.Unit = None,
     per: opt.Per = "row",
     prevalence: opt.Prevalence = None,
-    per_day: Annotated[
-        float | None, typer.Option(help="Samples per day where the threshold is used.", show_default=False)
-    ] = None,
     id_column: opt.Id = None,
     positive: opt.Positive = None,
     negative: opt.Negative = None,
@@ -230,28 +211,44 @@ def report(
     test: Annotated[
         list[Path] | None,
         typer.Option(
-            help="File with the same columns, e.g. a test part: how the threshold does on it; one per file.",
+            help="More scores in the same columns, e.g. a test part: how the threshold does on them; one per file.",
             show_default=False,
         ),
     ] = None,
     separator: opt.Separator = ",",
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "Operating point report",
 ) -> None:
-    """Write one HTML page about a threshold: recall, false alarms, ROC, hardest samples, models compared."""
+    """Write one HTML page about a threshold: recall, false alarms, ROC, hardest samples, models compared.
+
+    With --fpr, --precision, --alarms, --review or --group the page leads with these promises, as for certify.
+
+    Several models are compared sample by sample if each is one file of up to 1 GB (256 MB if Parquet or
+    compressed). Of larger ones the page shows each model's own numbers.
+
+    Examples:
+        rankreg report scores.csv --label y --score s --out report.html
+        rankreg report old.csv new.csv --label y --score s --out report.html
+        rankreg report scores.csv --label y --score s --fpr 0.4 --out report.html
+        rankreg report scores.csv --label y --score s --group site --out report.html
+    """
     from rankreg.labels import LabelRule
-    from rankreg.report import Model, Settings, write
-    from rankreg.report.scored_model import files_and_columns, short_names
+    from rankreg.report import Settings, write
+    from rankreg.report.model_files import ModelFile, files_and_columns, short_names
     from rankreg.safe_files import is_stream
     from rankreg.score_files import ScoreColumns, check_units
 
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
+    asked = PromiseOptions(
+        tpr or (), fpr, precision, alarms, per_day, review, group, unit, per, confidence, prevalence
+    )
     settings = Settings(
-        tprs=tuple(tpr or [opt.TPR]),
+        tprs=asked.targets,
         confidence=confidence,
         prevalence=prevalence,
         per_day=per_day,
         title=title,
-        config={"label": label, "score": score, "positive": positive, "id": id_column, "unit": unit},
+        config={"label": label, "score": score, "positive": positive, "id": id_column, "unit": unit}
+        | ({"promised": asked.described} if asked.beside_recall or group else {}),
         per=per,
     )
     check_units(per, unit)
@@ -269,31 +266,23 @@ def report(
     if test and len(test) != len(files):
         raise ValueError(f"{len(files)} files but {len(test)} --test: give it once per file, in the same order")
     tests = dict(zip(files, test or (), strict=bool(test)))
-    models = []
+    models, promised = [], []
+    paired = len(pairs) > 1 or bool(test and (asked.beside_recall or group))  # promises choose other thresholds
     for (file, column), model in zip(pairs, names, strict=True):
         columns = ScoreColumns(column, label, rule, id=id_column, unit=unit, separator=separator)
         with waiting(f"reading {file.name}"):
-            shown: dict[str, Any] = {"show": show or (), "image": image, "images": images, "test": tests.get(file)}
-            models.append(Model.from_file(file, columns, model, **shown))
+            source = ModelFile(file, columns, model, show or (), image, images, tests.get(file))
+            models.append(source.read(settings.tprs, confidence, paired=paired))
+        if group is not None:
+            table = read_file(file, replace(columns, group=group))
+            among = {"groups": table.groups, "names": table.group_names}
+            promised.append(asked.certified(*table.data, units=table.units, **among))
+        elif asked.beside_recall:
+            promised.append(asked.certified(*models[-1].data, units=models[-1].units))
     with waiting(f"writing {out.name}"):
-        write(out, models, settings)
+        write(out, models, settings, promised)
     size = "written" if to_stream else f"{out.stat().st_size / 1000:,.0f} kB"
     say(f"{out}: {size}; open it in a browser", err=to_stream)
-
-
-def _promises(
-    tpr: list[float] | None, fpr: float | None, precision: float | None, alarms: float | None, per_day: float | None
-) -> dict[str, Any]:
-    """The promises besides a recall, with the recall if one was given; nothing if a recall alone is promised."""
-    if per_day is not None and not 0 < per_day < float("inf"):
-        raise ValueError(f"--per-day must be a number of rows above 0, got {per_day:g}")
-    if alarms is not None and per_day is not None:
-        if not 0 < alarms < per_day:
-            raise ValueError(f"--alarms must lie between 0 and the {per_day:g} rows per day, got {alarms:g}")
-        alarms = 1000 * alarms / per_day
-    given = {"fpr": fpr, "precision": precision, "alarms": alarms}
-    named = {name: value for name, value in given.items() if value is not None}
-    return named | {"tpr": tpr[0]} if named and tpr else named
 
 
 def read_file(file: Any, columns: Any) -> Any:

@@ -16,7 +16,14 @@ Parts = Annotated[
         show_default=False,
     ),
 ]
-Files = Annotated[list[Path], typer.Argument(help="CSV or Parquet files, one per model.", show_default=False)]
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Scores, one per model: a CSV or Parquet file of any size; a folder of them; or a pattern in quotes,"
+        " e.g. 'scores/*.parquet'. With --unit files that fit in memory.",
+        show_default=False,
+    ),
+]
 Label = Annotated[
     str,
     typer.Option(help="Column of labels. Labels other than 0/1 or true/false need --positive.", show_default=False),
@@ -56,6 +63,41 @@ Per = Annotated[
     Literal["row", "unit"],
     typer.Option(
         help="Guarantee an alarm for rows, or for units such as patients (on at least one of their rows)."
+    ),
+]
+Fpr = Annotated[
+    float | None,
+    typer.Option(help="Promise: at most this share of the negatives raises an alarm.", show_default=False),
+]
+Precision = Annotated[
+    float | None,
+    typer.Option(
+        help="Promise: at least this share of the alarms is real, at --prevalence or as in the file.",
+        show_default=False,
+    ),
+]
+Alarms = Annotated[
+    float | None,
+    typer.Option(
+        help="Promise: at most so many alarms per 1,000 rows, or per day with --per-day.", show_default=False
+    ),
+]
+PerDay = Annotated[
+    float | None,
+    typer.Option(help="Rows per day where the threshold is used. Then --alarms is per day.", show_default=False),
+]
+Review = Annotated[
+    bool,
+    typer.Option(
+        "--review",
+        help="Three answers: alarm at --precision, review in between, dismiss what --tpr can spare.",
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        help="Column of groups: keep the promises in each. A group that cannot is named and left uncertified.",
+        show_default=False,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -73,12 +73,16 @@ def tune(
 ) -> None:
     """Search for the settings with the fewest false alarms on the validation part, the baseline among them.
 
-    Tries methods, oversampling, base losses, ranking weight, reach, buffer, rate and epochs; gives up trials that
-    lag behind; never looks at the calibration and test parts. Writes best.toml and baseline.toml, for
-    `rankreg fit --config`. Stopped or killed, the same command goes on; at most the trials under way are lost.
-    Several machines: the same command on each with one --storage URL (and an --out of its own).
+    The search tries methods, oversampling, base losses, ranking weight, reach, buffer, learning rate and epochs. It
+    gives up trials that lag behind. It never looks at the calibration and test parts. It writes best.toml and
+    baseline.toml for `rankreg fit --config`.
 
-    rankreg tune claims.csv --target fraud --positive yes --out search --trials 50 --workers 4
+    If a search is stopped, the same command goes on; only the trials under way are lost. Several machines can share
+    one search: type the same command on each, with one --storage URL and an --out of its own.
+
+    Examples:
+        rankreg tune claims.csv --target fraud --positive yes --out search
+        rankreg tune digits --trials 20 --workers 4 --out search
     """
     try:
         from rankreg import tune as room

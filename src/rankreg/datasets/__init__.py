@@ -1,4 +1,4 @@
-"""Data sets, cut into parts: imbalanced CIFAR, skin lesions, digits, and one's own images and tables.
+"""Data sets, cut into parts: imbalanced CIFAR, skin lesions, solar cells, digits, and one's own images and tables.
 
 A loader is imported on first use: pandas and scikit-learn are slow to load.
 """
@@ -33,6 +33,7 @@ DATASETS: dict[str, Callable[..., Splits]] = {
     "cifar10-lt": _later("cifar", "cifar10_long_tailed"),
     "melanoma": _later("lesions", "melanoma"),
     "ham10000": _later("lesions", "ham10000"),
+    "elpv": _later("solar_cells", "elpv"),
     "digits": _later("digits", "digits"),
     "digits-lt": _later("digits", "digits_long_tailed"),
     "folder": _later("images", "image_folder"),
@@ -44,7 +45,7 @@ def load(name: str, *arguments: Any, **options: Any) -> Splits:
     """Load a data set by its name in `DATASETS`.
 
     Args:
-        name: cifar10, cifar100, cifar10-lt, melanoma, ham10000, digits, digits-lt, folder or table.
+        name: cifar10, cifar100, cifar10-lt, melanoma, ham10000, elpv, digits, digits-lt, folder or table.
         arguments: positional arguments of its loader, e.g. the path of a table.
         options: keywords of its loader; `help(rankreg.datasets.DATASETS[name])` says where it is.
 

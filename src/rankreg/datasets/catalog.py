@@ -6,6 +6,7 @@ import os
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import platformdirs
@@ -28,6 +29,7 @@ class Entry:
     by_hand: str
     url: str | None = None
     md5: str | None = None
+    package: tuple[str, str] | None = None  # an installed package that holds it, and the file inside
 
 
 def _cifar(number: int, folder: str, md5: str) -> Entry:
@@ -64,6 +66,13 @@ CATALOG: dict[str, Entry] = {
         by_hand="download HAM10000_metadata and HAM10000_images_part_1.zip and _2.zip from"
         " https://doi.org/10.7910/DVN/DBW86T, unpack the images, and put all into the folder ham10000",
     ),
+    "elpv": Entry(
+        title="ELPV solar cells",
+        found_by=("elpv/labels.csv", "elpv-dataset/src/elpv_dataset/data/labels.csv", "labels.csv"),
+        by_hand="pip install elpv-dataset (90 MB of images, CC BY-NC-SA 4.0), or put its labels.csv and images"
+        " into the folder elpv",
+        package=("elpv_dataset", "data/labels.csv"),
+    ),
     "digits": Entry(title="scikit-learn digits", found_by=(), by_hand="it comes with scikit-learn, nothing to get"),
 }
 
@@ -79,14 +88,21 @@ def data_folder(given: Path | str | None = None) -> Path:
 
 def find(name: str, given: Path | str | None = None) -> Path | None:
     """Where the data set is: the folder may hold it, or the path may be one of its files or folders itself."""
-    place = data_folder(given)
-    for choice in CATALOG[name].found_by:
+    place, entry = data_folder(given), CATALOG[name]
+    for choice in entry.found_by:
         tail = Path(choice)
         if place.name == tail.name and place.exists():
             return place
         if (place / tail).exists():
             return place / tail
-    return None
+    return None if entry.package is None else _in_package(*entry.package)
+
+
+def _in_package(package: str, file: str) -> Path | None:
+    """A file of an installed package, whose code is not run."""
+    found = find_spec(package)
+    places = [Path(folder) / file for folder in (found.submodule_search_locations or ())] if found else []
+    return next((place for place in places if place.is_file()), None)
 
 
 def located(name: str, given: Path | str | None = None) -> Path:

@@ -120,7 +120,7 @@ def save_classifier(model: Any, folder: Path) -> Path:
         training=found.config.model_dump(mode="json") | {"estimator": _record(model).model_dump(mode="json")},
         parts=found.parts,
         metrics={},
-        versions=versions_of("rankreg", "scikit-learn", "torch", "numpy", "safetensors"),
+        versions=versions_of("scikit-learn", "torch", "numpy", "safetensors"),
     )
     return folder
 
@@ -149,7 +149,7 @@ def _save_average(model: Any, found: AverageFit, folder: Path) -> Path:
         training=dict(found.training) | {"estimator": _checked(AverageRecord, given).model_dump(mode="json")},
         parts=dict(found.parts),
         metrics=json_value({"learners": [one.to_dict() for one in found.race]}),
-        versions=versions_of("rankreg", "scikit-learn", "lightgbm", "torch", "numpy", "safetensors"),
+        versions=versions_of("scikit-learn", "lightgbm", "torch", "numpy", "safetensors"),
     )
     return folder
 

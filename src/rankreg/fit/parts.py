@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from rankreg.datasets.partitions import own_parts
 from rankreg.fit.sources import OwnData
-from rankreg.operating import positives_needed
+from rankreg.operating import Promises, positives_needed
 from rankreg.operating.guarantees import NotEnoughPositives, certified_rank
 from rankreg.operating.units import Per, Trials, UnitSizes
 
 Rows = NDArray[np.int64]
 ThresholdName = Literal["auto", "certified", "cross-fitted"]
 
+ALONE = Promises()  # a recall and nothing beside it
 CALIBRATION = 0.2  # the share that certifies a threshold
 PARTS_HINT = "groups and copies are too large: use more data, or try another --seed"
 
@@ -45,8 +46,14 @@ def cut_parts(
     calibration: float,
     test: float,
     seed: int,
+    promises: Promises = ALONE,
 ) -> dict[str, Rows]:
-    """The rows that train, those that certify and those that test; the last two only if they are wanted."""
+    """The rows that train, those that certify and those that test; the last two only if they are wanted.
+
+    promises: beside the recall, which then needs more than the confidence.
+    """
+    if promises:
+        confidence = promises.recall_confidence(tpr, confidence, mixed=_mixed(data))
     wanted = {"train": 1.0 - test} | ({"test": test} if test else {})
     if threshold == "cross-fitted":
         return cut(data, wanted, seed)
@@ -62,7 +69,8 @@ def cut_parts(
     if certified_rank(trials, tpr, confidence):
         return parts
     if threshold == "certified":
-        shortage = NotEnoughPositives(trials, tpr, confidence)
+        shared = ", its share of the risk beside the other promises" if promises else ""
+        shortage = NotEnoughPositives(trials, tpr, confidence, shared=shared)
         raise ValueError(
             f"{shortage}. Use --threshold cross-fitted, which needs no calibration part, a larger --calibration,"
             " or a lower --tpr"
@@ -84,3 +92,11 @@ def _trials(data: OwnData, rows: Rows, per: Per) -> Trials:
         return len(positive)
     sizes = np.unique(data.units[positive], return_counts=True)[1]
     return len(sizes) if per == "unit" else UnitSizes.of(sizes)
+
+
+def _mixed(data: OwnData) -> bool:
+    """Whether a unit has rows of both classes."""
+    if data.units is None:
+        return False
+    positive = data.labels == 1
+    return bool(np.isin(data.units[positive], data.units[~positive]).any())

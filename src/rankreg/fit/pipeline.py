@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from rankreg.fit.crossfit import CrossFitted, OutOfFold, averaged, chosen_learne
 from rankreg.fit.learners import LEARNERS, RANKED, Learner, shape_of
 from rankreg.fit.learners import frozen as frozen_learner
 from rankreg.fit.network import network_learner, network_shape, settings
-from rankreg.fit.parts import CALIBRATION, Rows, ThresholdName, check_request, cut_parts
+from rankreg.fit.parts import ALONE, CALIBRATION, Rows, ThresholdName, check_request, cut_parts
 from rankreg.fit.progress import FinishedLearners
 from rankreg.fit.race import RacedLearner, race_of
 from rankreg.fit.sources import OwnData, PreparedData, Source, read_source
@@ -31,9 +31,12 @@ from rankreg.names import look_up
 from rankreg.notation import json_value
 from rankreg.operating import (
     ChosenThreshold,
+    PromisedThreshold,
+    Promises,
     choose_threshold,
     cross_fitted_threshold,
     price_of_certifying,
+    promised_threshold,
 )
 from rankreg.operating.units import Per
 from rankreg.pool import cores, return_freed_memory
@@ -92,6 +95,7 @@ def fit(
     threshold: ThresholdName = "auto",
     calibration: float = CALIBRATION,
     test: float = 0.0,
+    promises: Promises = ALONE,
     seed: int = 0,
     config: TrainConfig | None = None,
     backbone: str | None = None,
@@ -120,6 +124,9 @@ def fit(
             out-of-fold scores of all positives. "auto" certifies where a fifth of the positives suffices.
         calibration: the share that is held out to certify, default 0.2.
         test: the share that is set aside and looked at once, default none.
+        promises: what is promised beside the recall, with the same confidence for all: an FPR, a precision, a
+            number of alarms, or a precision with a review. If they cannot be kept, the threshold keeps the recall
+            alone and says why. Default: nothing.
         seed: decides every random choice, default 0.
         config: how networks are trained, from `settings`.
         backbone: images: a pretrained network whose features the learner "frozen" takes: "efficientnet-lite0", or
@@ -145,7 +152,8 @@ def fit(
     home = Path(out)
     check_request(home, tpr=tpr, confidence=confidence, calibration=calibration, test=test)
     data = read_source(source, home / "decoded") if isinstance(source, Source) else source
-    parts = cut_parts(data, tpr, confidence, per, threshold, calibration, test, seed)
+    parts = cut_parts(data, tpr, confidence, per, threshold, calibration, test, seed, promises)
+    _check_promises(data, promises, per)
     frozen = _backbone(data, backbone, learners)
     usual = tuple(LEARNERS) if data.kind == "table" else (FROZEN, NETWORK) if frozen else (NETWORK,)
     names = tuple(learners) or usual
@@ -164,12 +172,15 @@ def fit(
     if any(learner.view == "features" for learner in ensemble.learners):
         ensemble = replace(ensemble, backbone=frozen)
     judged = judged_scores(data, prepared, parts, crossed, ensemble, per)
-    chosen, other = threshold_of(judged, "calibration" in parts, tpr, confidence, per)
+    found, other = threshold_of(judged, "calibration" in parts, tpr, confidence, per, promises)
+    chosen = Threshold.of(found)
     evaluations = {
-        name: _evaluated(scores, chosen.value, tpr, confidence)
+        name: _evaluated(scores, chosen, tpr, confidence)
         for name, scores in {"judged": judged["all"], "test": judged.get("test")}.items()
         if scores is not None
     }
+    # the judged samples chose the threshold: only others can say whether a promise is kept
+    evaluations["judged"] = replace(evaluations["judged"], promises=())
     race = race_of(crossed, data.labels[parts["train"]], _units(data, parts["train"]), tpr, confidence)
     bundle = _save(home, data, prepared, parts, crossed, ensemble, chosen, evaluations, race, names, config, seed)
     for name, scores in judged.items():
@@ -276,10 +287,48 @@ def judged_scores(
     return found | {"all": scores(rows, values)}
 
 
+def _check_promises(data: OwnData, promises: Promises, per: Per) -> None:
+    """Refuse promises that these data cannot judge, before anything is trained."""
+    if per == "unit" and promises.precision is not None:
+        raise ValueError("a precision is a share of rows: it does not go with --per unit")
+    if data.units is not None and promises.precision is not None and promises.prevalence is None:
+        raise ValueError(
+            "some rows are copies or belong to one group: then a precision needs --prevalence, the share of"
+            " positives where the model is used. If equal rows occur by chance, --split-copies takes them as"
+            " independent"
+        )
+
+
+@overload
 def threshold_of(
     judged: Mapping[str, Scores], certified: bool, tpr: float, confidence: float, per: Per
-) -> tuple[ChosenThreshold, float | None]:
-    """The threshold, and the FPR that the other kind would have."""
+) -> tuple[ChosenThreshold, float | None]: ...
+@overload
+def threshold_of(
+    judged: Mapping[str, Scores], certified: bool, tpr: float, confidence: float, per: Per, promises: Promises
+) -> tuple[ChosenThreshold | PromisedThreshold, float | None]: ...
+def threshold_of(
+    judged: Mapping[str, Scores],
+    certified: bool,
+    tpr: float,
+    confidence: float,
+    per: Per,
+    promises: Promises = ALONE,
+) -> tuple[ChosenThreshold | PromisedThreshold, float | None]:
+    """The threshold, and the FPR that the other kind would have; None beside promises, which it may not keep."""
+    if promises:
+        held = judged["calibration" if certified else "all"]
+        found = promised_threshold(
+            held.labels,
+            held.values,
+            promises=promises,
+            held_out=certified,
+            tpr=tpr,
+            confidence=confidence,
+            units=held.units,
+            per=per,
+        )
+        return found, None
     promise: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
     everyone = judged["all"]
     if certified:
@@ -293,7 +342,7 @@ def threshold_of(
     return chosen, price_of_certifying(everyone.labels, everyone.values, tpr=tpr, confidence=confidence)
 
 
-def _evaluated(scores: Scores, threshold: float, tpr: float, confidence: float) -> Evaluation:
+def _evaluated(scores: Scores, threshold: Threshold, tpr: float, confidence: float) -> Evaluation:
     return evaluate_scores(
         scores.labels,
         scores.values,
@@ -311,7 +360,7 @@ def _save(
     parts: Mapping[str, Rows],
     crossed: CrossFitted,
     ensemble: Ensemble,
-    chosen: ChosenThreshold,
+    chosen: Threshold,
     evaluations: Mapping[str, Evaluation],
     race: Sequence[RacedLearner],
     names: Sequence[str],
@@ -333,14 +382,14 @@ def _save(
         name=data.name,
         preprocessing=dict(prepared.preprocessing),
         classes=data.classes,
-        threshold=Threshold.of(chosen),
+        threshold=chosen,
         training={"learners": list(names), "folds": crossed.folds.count, "seed": seed},
         parts={name: _counted(data, rows) for name, rows in parts.items()},
         metrics=json_value(
             {name: one.to_dict() for name, one in evaluations.items()}
             | {"learners": [one.without_time() for one in race]}
         ),
-        versions=versions_of("rankreg", "torch", "lightgbm", "scikit-learn", "numpy", "pandas", "safetensors"),
+        versions=versions_of("torch", "lightgbm", "scikit-learn", "numpy", "pandas", "safetensors"),
     )
 
 
@@ -412,6 +461,6 @@ def write_report(
         learners=tuple((one.name, one.fpr, one.weight, one.seconds) for one in race),
     )
     try:
-        return str(write(path, [model], chosen))
+        return str(write(path, [model], chosen, [] if threshold.promised is None else [threshold.promised]))
     except ValueError as error:
         return f"none: {error}"

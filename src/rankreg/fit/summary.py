@@ -5,26 +5,26 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rankreg.bundle import Threshold
-from rankreg.bundle.evaluation import Lines, evaluation_lines, per_thousand, promise_lines
+from rankreg.bundle.card_text import answer_lines, promise_lines
+from rankreg.bundle.evaluation import Lines, evaluation_lines, per_thousand
 from rankreg.fit.pipeline import Fitted
 from rankreg.operating import Finding
-from rankreg.report.text import finding_lines, rounded_threshold
+from rankreg.report.text import finding_lines
 
 
 def summary_lines(fitted: Fitted) -> Lines:
     """Headings and sentences, verdict first."""
     card, threshold = fitted.bundle.card, fitted.threshold
-    price = fitted.judged if fitted.test is None else fitted.test
     decoded = ""
     if card.preprocessing["kind"] == "image":
         decoded = " decoded/ the images as the network sees them (may be removed),"
     return [
         *finding_lines(fitted.judged.findings),
         *finding_lines(_only_in_the_test(fitted)),
-        *promise_lines(threshold),
-        ("Price", f"expect {per_thousand(price.fpr)} false alarms per 1,000 negatives"),
+        *promise_lines(threshold, advice=True),
+        *_price(fitted),
         *_other_kind(fitted),
-        ("Threshold", f"alarm when score ≥ {rounded_threshold(threshold.value)}"),
+        *answer_lines(threshold),
         ("Data", _data(fitted)),
         *_unused(card.preprocessing.get("unused", ())),
         ("Judged", f"{_judged(threshold, fitted.folds)}:"),
@@ -43,6 +43,14 @@ def next_steps(fitted: Fitted) -> list[str]:
         f"rankreg evaluate {home} LABELLED_DATA",
         f"rankreg monitor CONFIRMED.csv --score score --point {shlex.quote(str(fitted.folder / 'summary.json'))}",
     ]
+
+
+def _price(fitted: Fitted) -> Lines:
+    """False alarms per 1,000 negatives; promises that are kept have named their price already."""
+    price = fitted.judged if fitted.test is None else fitted.test
+    if fitted.threshold.promised is not None and fitted.threshold.kept:
+        return []
+    return [("Price", f"expect {per_thousand(price.fpr)} false alarms per 1,000 negatives")]
 
 
 def _data(fitted: Fitted) -> str:
@@ -84,6 +92,8 @@ def _unused(columns: Sequence[str]) -> Lines:
 def _other_kind(fitted: Fitted) -> Lines:
     """What the other kind of threshold would cost."""
     threshold, other = fitted.threshold, fitted.other_fpr
+    if threshold.promised is not None:
+        return []
     if threshold.certified:
         if other is None:
             return []

@@ -19,16 +19,12 @@ from rankreg.operating.guarantees import NotEnoughPositives, highest_tpr, positi
 from rankreg.operating.intervals import Interval, auc_interval, fpr_at_tpr_interval
 from rankreg.operating.monitoring import Recertification, Watch, monitor, positives_until_alarm, recertify
 from rankreg.operating.points import CostChoice, Costs, Finding, OperatingPoint, Uncertified, findings
-from rankreg.operating.promises import (
-    Closest,
-    Conflict,
-    Promise,
-    PromisedPoint,
-    Review,
-    certify_promises,
-    certify_review,
-)
+from rankreg.operating.promise_certification import certify_promises, certify_review
+from rankreg.operating.promise_groups import PromisedGroups, ReviewGroups, UncertifiedGroup
+from rankreg.operating.promised_thresholds import PromisedThreshold, Promises, promised_threshold
+from rankreg.operating.promises import Closest, Conflict, Promise, PromisedPoint, Review
 from rankreg.operating.score_drift import Drift, drift
+from rankreg.operating.score_spool import ScoreSpool
 from rankreg.operating.score_summary import ScoreSummary
 
 __all__ = [
@@ -46,12 +42,18 @@ __all__ = [
     "NotEnoughPositives",
     "OperatingPoint",
     "Promise",
+    "PromisedGroups",
     "PromisedPoint",
+    "PromisedThreshold",
+    "Promises",
     "Recertification",
     "Review",
+    "ReviewGroups",
+    "ScoreSpool",
     "ScoreSummary",
     "TargetPoints",
     "Uncertified",
+    "UncertifiedGroup",
     "Watch",
     "auc_interval",
     "certify",
@@ -70,5 +72,6 @@ __all__ = [
     "positives_needed",
     "positives_until_alarm",
     "price_of_certifying",
+    "promised_threshold",
     "recertify",
 ]

@@ -7,24 +7,24 @@ where the n came from, and that the n are independent of each other. Where rows 
 pass their units: then the units must be independent (docs/decisions/0026).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from rankreg.metrics import empirical_thresholds
 from rankreg.notation import Record, percent
+from rankreg.operating.groups import Groups, share_confidence
 from rankreg.operating.guarantees import (
     NotEnoughPositives,
     certified_rank,
     check_confidence,
     check_target,
-    dependent_share,
     fpr_share,
-    independent_share,
     joint_ranks,
+    shortfall_risk,
 )
 from rankreg.operating.points import Costs, OperatingPoint, point_at
 from rankreg.operating.score_summary import ScoreSummary, evidence
@@ -224,30 +224,22 @@ def certify_groups(
     """
     check_target(tpr)
     check_confidence(confidence)
-    sample, members = Sample.of(y_true, y_score, units), np.asarray(groups)
-    if members.shape != sample.scores.shape:
-        raise ValueError(f"expected one group per sample, shape {sample.scores.shape}, got {members.shape}")
-    values, places = np.unique(members, return_inverse=True)
-    share = dependent_share if _spans_groups(sample, places) else independent_share
-    parts = {
-        str(value) if names is None else names[int(value)]: sample.part(places == place)
-        for place, value in enumerate(values)
-    }
+    sample = Sample.of(y_true, y_score, units)
+    found = Groups.of(sample, groups, names)
     uncertified = {
         name: f"group {name!r} has no negatives: its false alarms are undefined; drop or merge it"
-        for name, part in parts.items()
+        for name, part in found.parts.items()
         if not len(part.negatives)
     }
-    trials = {name: part.judged(per).trials for name, part in parts.items() if name not in uncertified}
+    trials = {name: part.judged(per).trials for name, part in found.parts.items() if name not in uncertified}
     if not trials:
         raise ValueError(next(iter(uncertified.values())))
-    ranks, each, short = _group_ranks(trials, tpr, confidence, share)
+    each, ranks, short = _group_ranks(trials, tpr, confidence, independent=not found.spread)
     uncertified |= short
     settings: dict[str, Any] = {"tpr": tpr, "fpr_confidence": each, "prevalence": prevalence, "per": per}
-    points = {name: point_at(parts[name], rank, confidence=each, **settings) for name, rank in ranks.items()}
+    points = {name: point_at(found.parts[name], rank, confidence=each, **settings) for name, rank in ranks.items()}
     lowest = min(points.values(), key=lambda point: point.threshold).threshold
-    certified = [name in points for name in parts]
-    covered = sample.part(np.array(certified)[places]) if uncertified else sample
+    covered = sample.part(found.rows_in(points)) if uncertified else sample
     below = int(np.count_nonzero(covered.judged(per).scores < lowest))
     settings["fpr_confidence"] = confidence
     everyone = point_at(covered, below + 1, confidence=confidence, threshold=lowest, **settings)
@@ -261,39 +253,21 @@ def _rank(trials: Trials, tpr: float, confidence: float) -> int:
     return rank
 
 
-def _spans_groups(sample: Sample, places: NDArray[np.integer]) -> bool:
-    """Whether a unit has rows in more than one group."""
-    if sample.units is None:
-        return False
-    pairs = np.unique(np.stack([sample.units, places]), axis=1)
-    return int(pairs.shape[1]) > len(np.unique(sample.units))
-
-
 def _group_ranks(
-    trials: dict[str, Trials], tpr: float, confidence: float, share: Callable[[float, int], float]
-) -> tuple[dict[str, int], float, dict[str, str]]:
-    """The certified rank of each group, the confidence of each, and why the other groups have none.
-
-    The group that can certify least is left out until the others share the confidence.
-    """
-    left = dict(trials)
-    short: dict[str, str] = {}
-    while True:
-        each = share(confidence, len(left))
-        ranks = {name: certified_rank(found, tpr, each) for name, found in left.items()}
-        if all(ranks.values()):
-            return ranks, each, short
-        together = f", which each of {len(left)} groups needs for {percent(confidence)} in all of them together"
-        shortages = {
-            name: NotEnoughPositives(left[name], tpr, each, f" in group {name!r}", together)
-            for name, rank in ranks.items()
-            if not rank
-        }
-        worst = min(shortages, key=lambda name: shortages[name].highest_tpr)
-        if len(left) == 1:
-            raise NotEnoughPositives(left[worst], tpr, each, f" in group {worst!r}, the largest")
-        short[worst] = str(shortages[worst])
-        del left[worst]
+    trials: dict[str, Trials], tpr: float, confidence: float, *, independent: bool
+) -> tuple[float, dict[str, int], dict[str, str]]:
+    """The confidence of each group, the certified rank of each, and why the other groups have none."""
+    risks = {name: shortfall_risk(found, 1, tpr) for name, found in trials.items()}
+    each, short = share_confidence(risks, confidence, independent=independent)
+    if len(short) == len(trials):
+        largest = list(short)[-1]
+        raise NotEnoughPositives(trials[largest], tpr, confidence, f" in group {largest!r}, the largest")
+    ranks = {name: certified_rank(found, tpr, each) for name, found in trials.items() if name not in short}
+    why = {}
+    for name, (needed, groups) in short.items():
+        together = f", which each of {groups} groups needs for {percent(confidence)} in all of them together"
+        why[name] = str(NotEnoughPositives(trials[name], tpr, needed, f" in group {name!r}", together))
+    return each, ranks, why
 
 
 @dataclass(frozen=True)

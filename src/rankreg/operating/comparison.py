@@ -1,19 +1,19 @@
 """Is the new model really better? Two models on the same samples."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from rankreg.metrics import Bools, Floats, auc, fpr_at_tpr
+from rankreg.metrics import Floats
 from rankreg.notation import Record, percent
 from rankreg.operating.bootstrap import fpr_differences
 from rankreg.operating.guarantees import check_confidence, check_target
-from rankreg.operating.intervals import CONFIDENCE, auc_interval, aucs, difference_ends
+from rankreg.operating.intervals import CONFIDENCE, aucs, difference_ends, interval_of_auc
+from rankreg.operating.score_summary import ScoreSummary
 from rankreg.operating.units import Sample, units_of
 from rankreg.scores import Scores
 
@@ -134,10 +134,10 @@ def compare(
         confidence=confidence,
         positives=total,
         negatives=len(first.scores) - total,
-        fpr=_no_difference(first, lambda positive, scores: fpr_at_tpr(positive, scores, tpr))
+        fpr=_no_difference(_summary(first).fpr_at_tpr(tpr))
         if same
         else _fpr_difference(first, second, tpr, confidence, draws, seed),
-        auc=_no_difference(first, auc) if same else auc_difference(first, second, confidence),
+        auc=_no_difference(_summary(first).auc()) if same else auc_difference(first, second, confidence),
         draws=draws,
         seed=seed,
         warning=None if same else _few(total if independent is None else independent, tpr, independent is not None),
@@ -181,9 +181,13 @@ def _same_order(a: Floats, b: Floats) -> bool:
     return bool(np.all(b[1:] >= b[:-1])) and np.array_equal(a[1:] > a[:-1], b[1:] > b[:-1])
 
 
-def _no_difference(sample: Sample, measure: Callable[[Bools, Floats], float]) -> Difference:
-    found = measure(sample.positive, sample.scores)
-    return Difference(a=found, b=found, difference=0.0, low=0.0, high=0.0, p_value=1.0)
+def _summary(sample: Sample) -> ScoreSummary:
+    """Each model's own numbers come from its summary; only differences need the pairs."""
+    return ScoreSummary.of(sample.positive, sample.scores)
+
+
+def _no_difference(both: float) -> Difference:
+    return Difference(a=both, b=both, difference=0.0, low=0.0, high=0.0, p_value=1.0)
 
 
 def _few(independent: int, tpr: float, units: bool) -> str | None:
@@ -222,7 +226,7 @@ def _fpr_difference(
         seed,
         None if codes is None else (codes[positive], codes[~positive]),
     )
-    rates = [fpr_at_tpr(positive, sample.scores, tpr) for sample in (first, second)]
+    rates = [_summary(sample).fpr_at_tpr(tpr) for sample in (first, second)]
     low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
     beyond = min(np.count_nonzero(drawn <= 0), np.count_nonzero(drawn >= 0))
     return Difference(
@@ -245,21 +249,21 @@ def auc_difference(first: Sample, second: Sample, confidence: float) -> Differen
     units = _shared_units(first)
     found = aucs(first.positive, [first.scores, second.scores], units)
     contrast = np.array([1.0, -1.0])
-    difference = float(contrast @ found.areas)
     error = float(np.sqrt(max(0.0, contrast @ found.covariance @ contrast)))
     errors = np.sqrt(found.covariance.diagonal())
     correlation = float(found.covariance[0, 1] / errors.prod()) if errors.all() else 0.0
     areas = [
-        auc_interval(first.positive, sample.scores, confidence=confidence, units=units)
+        interval_of_auc(_summary(sample) if units is None else replace(sample, units=units), confidence)
         for sample in (first, second)
     ]
+    difference = areas[0].estimate - areas[1].estimate
     low, high = difference_ends(areas[0], areas[1], correlation)
     p_value = float(difference == 0)  # without any spread the difference is certain, one way or the other
     if error > 0:
         p_value = float(2 * special.ndtr(-abs(difference) / error))
     return Difference(
-        a=float(found.areas[0]),
-        b=float(found.areas[1]),
+        a=areas[0].estimate,
+        b=areas[1].estimate,
         difference=difference,
         low=low,
         high=high,

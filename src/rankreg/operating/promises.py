@@ -1,7 +1,8 @@
 """Any promise a threshold must keep: recall, FPR, precision, alarms; alone, together, or with a review between.
 
 One confidence holds for all promises together (docs/decisions/0028). The computations need only the
-`Steps`: the positives' scores and how many negatives reach each.
+`Steps`: the positives' scores and how many negatives reach each. `certify_promises` and
+`certify_review` call them, for a sample and for each group of it.
 """
 
 import math
@@ -9,19 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from rankreg.notation import Record
 from rankreg.operating.guarantees import (
     NotEnoughPositives,
-    check_confidence,
-    check_prevalence,
-    check_share,
-    check_target,
     dependent_share,
     upper_bound,
 )
-from rankreg.operating.score_summary import ScoreSummary, evidence
 from rankreg.operating.spans import (
     WEAKEST,
     Asked,
@@ -115,6 +109,7 @@ class PromisedPoint(Record):
         negatives: how many negatives there were.
         units: how many units the positives belong to; None if none were given.
         per: "row" or "unit", as for `certify`.
+        review: the promises are those of a review, which needs two thresholds; then there is no threshold.
     """
 
     threshold: float | None
@@ -134,6 +129,7 @@ class PromisedPoint(Record):
     negatives: int
     units: int | None = None
     per: Per = "row"
+    review: bool = False
 
 
 @dataclass(frozen=True)
@@ -158,7 +154,8 @@ class Review(Record):
         prevalence_given: whether the caller gave it; otherwise it is that of the sample.
         positives: how many positives there were.
         negatives: how many negatives there were.
-        units: None: a review takes no units.
+        units: how many units the positives belong to; None if none were given.
+        conflicts: why no precision was shown and what would help; empty if `precision` is kept.
     """
 
     review_from: float
@@ -178,133 +175,27 @@ class Review(Record):
     positives: int
     negatives: int
     units: int | None = None
-
-
-def certify_promises(
-    y_true: ArrayLike | ScoreSummary,
-    y_score: ArrayLike | None = None,
-    *,
-    tpr: float | None = None,
-    fpr: float | None = None,
-    precision: float | None = None,
-    alarms: float | None = None,
-    prevalence: float | None = None,
-    confidence: float = 0.95,
-    units: ArrayLike | None = None,
-    per: Per = "row",
-) -> PromisedPoint:
-    """The threshold that keeps every promise with one confidence; or which promises conflict and what would help.
-
-    Recall and FPR are exact order statistics. Alarms are bounded by class, or counted if the sample is
-    representative. A precision is tested from high thresholds down (docs/decisions/0028). With a recall
-    promise the highest threshold that keeps all is taken, otherwise the lowest. Fix the promises before
-    you look at the scores.
-
-    Args:
-        y_true: labels, 1 for the critical class; or a `ScoreSummary` alone.
-        y_score: scores, higher = more critical.
-        tpr: recall at least this.
-        fpr: share of negatives that raise an alarm, at most this.
-        precision: share of alarms that are real, at least this.
-        alarms: alarms per 1,000 rows, at most this.
-        prevalence: share of positives where it will be used. Without it, `precision` and `alarms` hold
-            for rows drawn like those of the sample.
-        confidence: of all promises together, default 0.95.
-        units: one value per sample, the same for dependent samples, e.g. those of one patient.
-        per: "row" or "unit", as for `certify`.
-
-    Returns:
-        The threshold and every promise with its bound; without a threshold, the conflicts.
-
-    Raises:
-        ValueError: no promise was given, or the labels, scores or settings make no sense.
-
-    >>> labels, scores = [0] * 900 + [1] * 100, [*range(900), *range(800, 900)]
-    >>> point = certify_promises(labels, scores, tpr=0.9, fpr=0.2)
-    >>> point.threshold, [round(promise.bound, 3) for promise in point.promises]
-    (804.0, [0.901, 0.129])
-    >>> conflict = certify_promises(labels, scores, tpr=0.9, fpr=0.05).conflicts[0]
-    >>> conflict.between, [round(one.target, 3) for one in conflict.closest]
-    (('tpr', 'fpr'), [0.23, 0.129])
-    """
-    if alarms is not None and not 0 < alarms < 1000:
-        raise ValueError(f"alarms are per 1,000 rows and must lie between 0 and 1,000, got {alarms!r}")
-    asked = Asked(
-        None if tpr is None else check_target(tpr),
-        None if fpr is None else check_share(fpr, "fpr", "write 0.05 for 5 % of the negatives"),
-        None if precision is None else check_share(precision, "precision", "write 0.8 for 80 % of the alarms"),
-        alarms,
-        None if prevalence is None else check_prevalence(prevalence),
-        check_confidence(confidence),
-        per,
-    )
-    if not asked.names:
-        raise ValueError("nothing is promised: give at least one of tpr, fpr, precision and alarms")
-    return promised_point(Steps.of(evidence(y_true, y_score, units), per), asked)
-
-
-def certify_review(
-    y_true: ArrayLike | ScoreSummary,
-    y_score: ArrayLike | None = None,
-    *,
-    precision: float,
-    tpr: float = 0.95,
-    prevalence: float | None = None,
-    confidence: float = 0.95,
-) -> Review:
-    """Two thresholds: the lower keeps the recall, the upper the precision; between them a person looks.
-
-    The recall, the precision and the bound of the review load get a third of the risk each.
-
-    Args:
-        y_true: labels, 1 for the critical class; or a `ScoreSummary` alone.
-        y_score: scores, higher = more critical.
-        precision: share of alarms that are real, at least this.
-        tpr: share of positives that are alarmed or reviewed, at least this; default 0.95.
-        prevalence: share of positives where it will be used. Without it, the promises hold for rows
-            drawn like those of the sample.
-        confidence: of both promises and the bound of the load together, default 0.95.
-
-    Returns:
-        Both thresholds and the review load.
-
-    Raises:
-        NotEnoughPositives: no threshold keeps the recall; the message says how many positives are needed.
-        ValueError: the labels, scores or settings make no sense.
-
-    >>> labels, scores = [0] * 900 + [1] * 300, [*range(900), *range(700, 1000)]
-    >>> found = certify_review(labels, scores, precision=0.8)
-    >>> found.review_from, found.alarm_from, round(found.review_per_1000)
-    (707.0, 884.0, 295)
-    """
-    check_target(tpr)
-    check_share(precision, "precision", "write 0.8 for 80 % of the alarms")
-    check_confidence(confidence)
-    if prevalence is not None:
-        check_prevalence(prevalence)
-    return review_point(Steps.of(evidence(y_true, y_score)), precision, tpr, prevalence, confidence)
+    conflicts: tuple[Conflict, ...] = ()
 
 
 def review_point(
     steps: Steps, precision: float, tpr: float, prevalence: float | None, confidence: float, *, advise: bool = True
 ) -> Review:
     """The two thresholds. advise: look for the highest precision if the one asked for is not shown."""
+    if shares_units(steps.rows) and prevalence is None:
+        raise ValueError("a review of units of several rows needs a prevalence: give it too")
     sure = dependent_share(confidence, 3)
     kept = recall_span(steps, tpr, sure)
     if kept.empty:
         raise NotEnoughPositives(steps.positives, tpr, sure, shared=", a third of the risk")
     shown = precision_span(steps, precision, prevalence, sure)
-    lower, upper, highest = kept.first, -1, None
+    lower, upper, conflicts = kept.first, -1, tuple[Conflict, ...]()
     if shown.empty and advise:
-
-        def showable(target: float) -> bool:
-            return not precision_span(steps, target, prevalence, sure).empty
-
-        highest = nearest(precision, WEAKEST["precision"], showable)
+        conflicts = promised_point(steps, alone("precision", precision, prevalence, sure)).conflicts
     elif not shown.empty:
         upper = shown.last if shown.last < lower else max(lower, shown.first)
         lower = max(lower, upper)  # the walk may have started below the threshold that keeps the recall
-    at_lower, at_upper = (_observed(steps, step, prevalence) for step in (lower, upper))
+    at_lower, at_upper = (observed_at(steps, step, prevalence) for step in (lower, upper))
     most = 0.0 if upper == lower else review_at_most(steps, lower, upper, prevalence, sure)
     return Review(
         review_from=float(steps.thresholds[lower]),
@@ -318,24 +209,31 @@ def review_point(
         recall=at_lower["recall"],
         alarm_recall=at_upper["recall"],
         alarm_precision=at_upper["precision"] if upper >= 0 else None,
-        highest_precision=highest,
-        **_counted(steps, prevalence),
+        highest_precision=next((one.target for conflict in conflicts for one in conflict.closest), None),
+        conflicts=conflicts,
+        **counted(steps, prevalence),
     )
 
 
-def promised_point(steps: Steps, asked: Asked) -> PromisedPoint:
-    """The threshold that keeps the promises, or their conflicts."""
-    _check_units(steps, asked)
+def alone(name: PromiseName, target: float, prevalence: float | None, confidence: float) -> Asked:
+    """One promise about rows."""
+    return Asked(None, None, None, None, prevalence, confidence, "row").instead(name, target)
+
+
+def promised_point(steps: Steps, asked: Asked, *, advise: bool = True) -> PromisedPoint:
+    """The threshold that keeps the promises. advise: look for the conflicts if none does."""
+    check_promise_units(steps, asked)
     common, sure = asked.kept(steps), asked.shares(steps)
     promises = tuple(Promise(name, asked.target(name), sure[name]) for name in asked.names)
     if common.empty:
         nothing: dict[str, None] = dict.fromkeys(("recall", "fpr", "precision", "alarms_per_1000"))
         found: dict[str, Any] = {"threshold": None, "lowest": None, "highest": None, **nothing}
-        conflicts = tuple(_conflict(steps, asked, between) for between in conflicting(asked.spans(steps)))
+        pairs = conflicting(asked.spans(steps)) if advise else []
+        conflicts = tuple(_conflict(steps, asked, between) for between in pairs)
     else:
         step = common.last if asked.tpr is None else common.first
         lowest, highest = (float(steps.thresholds[place]) for place in (common.last, common.first))
-        observed = _observed(steps, step, asked.prevalence)
+        observed = observed_at(steps, step, asked.prevalence)
         found = {"threshold": float(steps.thresholds[step]), "lowest": lowest, "highest": highest, **observed}
         bound = _bounds_at(steps, step, asked, sure)
         seen = {"tpr": observed["recall"], "alarms": observed["alarms_per_1000"]}
@@ -351,8 +249,14 @@ def promised_point(steps: Steps, asked: Asked) -> PromisedPoint:
         conflicts=conflicts,
         per=asked.per,
         **found,
-        **_counted(steps, asked.prevalence),
+        **counted(steps, asked.prevalence),
     )
+
+
+def check_alarms(alarms: float | None) -> None:
+    """Alarms per 1,000 rows."""
+    if alarms is not None and not 0 < alarms < 1000:
+        raise ValueError(f"alarms are per 1,000 rows and must lie between 0 and 1,000, got {alarms!r}")
 
 
 def _bounds_at(steps: Steps, step: int, asked: Asked, sure: dict[PromiseName, float]) -> dict[PromiseName, float]:
@@ -374,24 +278,30 @@ def _bounds_at(steps: Steps, step: int, asked: Asked, sure: dict[PromiseName, fl
     return shown
 
 
-def _observed(steps: Steps, step: int, prevalence: float | None) -> dict[str, float]:
+def observed_at(steps: Steps, step: int, prevalence: float | None) -> dict[str, float]:
     """The shares in the sample at a step; at step −1 nothing raises an alarm."""
     rows, negatives = rows_of(steps.rows), rows_of(steps.negatives)
     caught, true, false = (
         int(counts[step]) if step >= 0 else 0 for counts in (steps.caught, steps.true, steps.false)
     )
     share = (rows - negatives) / rows if prevalence is None else prevalence
-    real, fpr = share * true / (rows - negatives), false / negatives
-    alarms = real + (1 - share) * fpr
+    return observed_shares(caught / rows_of(steps.positives), true / (rows - negatives), false / negatives, share)
+
+
+def observed_shares(recall: float, row_recall: float, fpr: float, prevalence: float) -> dict[str, float]:
+    """Recall, FPR, precision and alarms. row_recall: the recall of rows, where `recall` is that of units."""
+    real = prevalence * row_recall
+    alarms = real + (1 - prevalence) * fpr
     return {
-        "recall": caught / rows_of(steps.positives),
+        "recall": recall,
         "fpr": fpr,
         "precision": real / alarms if alarms else 0.0,
         "alarms_per_1000": 1000 * alarms,
     }
 
 
-def _counted(steps: Steps, prevalence: float | None) -> dict[str, Any]:
+def counted(steps: Steps, prevalence: float | None) -> dict[str, Any]:
+    """The prevalence, and how many positives, negatives and units there are."""
     rows, negatives = rows_of(steps.rows), rows_of(steps.negatives)
     return {
         "prevalence": (rows - negatives) / rows if prevalence is None else prevalence,
@@ -436,14 +346,11 @@ def _conflict(steps: Steps, asked: Asked, between: tuple[PromiseName, ...]) -> C
     return Conflict(between, tuple(closest), *more)
 
 
-def _check_units(steps: Steps, asked: Asked) -> None:
+def check_promise_units(steps: Steps, asked: Asked) -> None:
     """A precision counts rows. Where rows depend on each other, only the bounds by class know what they show."""
     if asked.precision is None:
         return
     if asked.per == "unit":
         raise ValueError('a precision is a share of rows: it does not go with per="unit"')
-    if shares_units(steps.rows) and not asked.at_the_recall:
-        raise ValueError(
-            "a precision with units of several rows needs a recall and a prevalence beside it: give tpr and"
-            " prevalence too"
-        )
+    if shares_units(steps.rows) and asked.prevalence is None:
+        raise ValueError("a precision with units of several rows needs a prevalence beside it: give prevalence too")

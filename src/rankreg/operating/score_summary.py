@@ -18,7 +18,7 @@ from rankreg.metrics import Floats, Roc, check_binary, check_scores, check_tprs,
 from rankreg.operating.units import Judged, Per, Sample
 
 Counts = NDArray[np.int64]
-CHUNK = 1 << 20  # scores sorted at once
+CHUNKS = 1 << 13, 1 << 20  # scores sorted at once: few if there are few positives, so that they stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +30,14 @@ class ScoreSummary:
 
     For data in many pieces, go over them twice. First collect the scores of all positives and make
     an empty summary of them. Then let every piece `count` its negatives, and `merge` the results.
+    `ScoreSpool` does this where the pieces come only once.
+
+    Negatives are counted at the scores of positives. To know how many reach another threshold, e.g.
+    one that is in use, name it in `levels` when the summary is made.
 
     Attributes:
-        scores: the distinct scores of positives, ascending, shape (K,).
-        positive_counts: how many positives have each, shape (K,).
+        scores: the distinct scores of positives, and the levels, ascending, shape (K,).
+        positive_counts: how many positives have each, shape (K,); none a level that is no positive's score.
         tied_counts: how many negatives have each, shape (K,).
         between_counts: how many negatives lie below the first, between neighbours and above the
             last, shape (K + 1,).
@@ -56,12 +60,13 @@ class ScoreSummary:
     highest: tuple[float, int] = (-np.inf, 0)
 
     @classmethod
-    def of(cls, y_true: ArrayLike, y_score: ArrayLike) -> "ScoreSummary":
+    def of(cls, y_true: ArrayLike, y_score: ArrayLike, *, levels: ArrayLike = ()) -> "ScoreSummary":
         """The summary of labels and scores in memory.
 
         Args:
             y_true: labels, 1 for the critical class, shape (N,).
             y_score: scores, higher = more critical, shape (N,).
+            levels: further thresholds at which negatives are counted.
 
         Returns:
             The summary.
@@ -73,14 +78,15 @@ class ScoreSummary:
         0.5
         """
         positive, scores = check_binary(y_true, y_score)
-        return cls.of_positives(scores[positive]).count(scores[~positive])
+        return cls.of_positives(scores[positive], levels=levels).count(scores[~positive])
 
     @classmethod
-    def of_positives(cls, scores: ArrayLike) -> "ScoreSummary":
+    def of_positives(cls, scores: ArrayLike, *, levels: ArrayLike = ()) -> "ScoreSummary":
         """The summary of all positives and, so far, no negatives.
 
         Args:
             scores: the scores of all positives, in any order.
+            levels: further thresholds at which negatives are counted.
 
         Returns:
             A summary to `count` negatives with.
@@ -91,9 +97,13 @@ class ScoreSummary:
         >>> ScoreSummary.of_positives([0.9, 0.4, 0.9]).positive_counts.tolist()
         [1, 2]
         """
-        distinct, counts = np.unique(check_scores(scores) + 0, return_counts=True)
+        own, own_counts = np.unique(check_scores(scores) + 0, return_counts=True)
+        more = check_scores(levels) + 0
+        distinct = np.union1d(own, more) if len(more) else own
         size = len(distinct)
-        return cls(distinct, counts.astype(np.int64), np.zeros(size, np.int64), np.zeros(size + 1, np.int64))
+        counts = np.zeros(size, np.int64)
+        counts[np.searchsorted(distinct, own)] = own_counts
+        return cls(distinct, counts, np.zeros(size, np.int64), np.zeros(size + 1, np.int64))
 
     def count(self, negatives: ArrayLike) -> "ScoreSummary":
         """The summary with more negatives.
@@ -113,8 +123,9 @@ class ScoreSummary:
         given = check_scores(negatives)
         tied, between = self.tied_counts.copy(), self.between_counts.copy()
         lowest, highest = self.lowest, self.highest
-        for start in range(0, len(given), CHUNK):
-            ordered = np.sort(given[start : start + CHUNK])
+        chunk = min(max(8 * len(self.scores), CHUNKS[0]), CHUNKS[1])
+        for start in range(0, len(given), chunk):
+            ordered = np.sort(given[start : start + chunk])
             below = np.searchsorted(ordered, self.scores, side="left")
             reached = np.searchsorted(ordered, self.scores, side="right")
             tied += reached - below
@@ -174,15 +185,15 @@ class ScoreSummary:
         >>> curve.fpr.tolist(), curve.tpr.tolist()
         ([0.0, 0.0, 0.0, 1.0], [0.0, 0.5, 1.0, 1.0])
         """
-        positives, negatives = self.class_sizes()
-        caught, false = self._reached(self.positive_counts)[::-1], self._false_alarms[::-1]
-        above = np.nextafter(self.scores, np.array(np.inf, dtype=self.scores.dtype))[::-1]
+        (positives, negatives), own = self.class_sizes(), self._without_levels
+        caught, false = own._reached(own.positive_counts)[::-1], own._false_alarms[::-1]
+        above = np.nextafter(own.scores, np.array(np.inf, dtype=own.scores.dtype))[::-1]
         corners = [
             np.stack(pair, axis=1).ravel()
             for pair in (
-                (false - self.tied_counts[::-1], false),
-                (caught - self.positive_counts[::-1], caught),
-                (above, self.scores[::-1]),
+                (false - own.tied_counts[::-1], false),
+                (caught - own.positive_counts[::-1], caught),
+                (above, own.scores[::-1]),
             )
         ]
         ends = (0, negatives), (0, positives), (np.inf, self.span[0])
@@ -302,7 +313,8 @@ class ScoreSummary:
     @cached_property
     def span(self) -> tuple[float, float]:
         """The lowest and the highest score."""
-        return min(self.lowest[0], float(self.scores[0])) + 0.0, max(self.highest[0], float(self.scores[-1])) + 0.0
+        own = self.scores[self.positive_counts > 0]
+        return min(self.lowest[0], float(own[0])) + 0.0, max(self.highest[0], float(own[-1])) + 0.0
 
     @property
     def two_valued(self) -> bool:
@@ -336,7 +348,7 @@ class ScoreSummary:
         """How many positives and negatives reach the threshold.
 
         Args:
-            threshold: the score of a positive, see `false_alarms`.
+            threshold: the score of a positive or a level, see `false_alarms`.
         """
         caught = int(self.positive_counts[self.scores >= threshold].sum())
         return caught, int(self.false_alarms(np.array([threshold]))[0])
@@ -345,8 +357,8 @@ class ScoreSummary:
         """How many negatives reach each threshold.
 
         Args:
-            thresholds: scores of positives. Between two of them the number is known only if no negative
-                is there.
+            thresholds: scores of positives, or levels. Between two of them the number is known only if no
+                negative is there.
         """
         place = np.searchsorted(self.scores, thresholds)
         known = np.isin(thresholds, self.scores) | (self.between_counts[place] == 0)
@@ -354,7 +366,7 @@ class ScoreSummary:
         if not known.all():
             raise ValueError(
                 f"this summary cannot tell how many negatives reach {thresholds[~known][0]:.6g}: it counts them at"
-                " scores of positives only. Pass labels and scores"
+                " scores of positives and at its levels only. Make it with this level, or pass labels and scores"
             )
         above = np.append(self._false_alarms, self.between_counts[-1])[place]
         inside = np.where(thresholds <= self.lowest[0], self.negative_trials, above)
@@ -362,11 +374,33 @@ class ScoreSummary:
 
     def components(self) -> list[tuple[NDArray[np.float64], Counts]]:
         """DeLong's structural components of positives and of negatives, with how often each occurs."""
-        beats = self._twice_beaten / (2 * self.negative_trials)
-        below = np.append(0, np.cumsum(self.positive_counts))
+        own = self._without_levels
+        beats = own._twice_beaten / (2 * self.negative_trials)
+        below = np.append(0, np.cumsum(own.positive_counts))
         at, between = below[:-1] + below[1:], 2 * below
         beaten = 1 - np.concatenate([at, between]) / (2 * self.positive_trials)
-        return [(beats, self.positive_counts), (beaten, np.concatenate([self.tied_counts, self.between_counts]))]
+        return [(beats, own.positive_counts), (beaten, np.concatenate([own.tied_counts, own.between_counts]))]
+
+    @cached_property
+    def _without_levels(self) -> "ScoreSummary":
+        """The same at scores of positives only, so that levels change no number, not even its last bit."""
+        places = np.flatnonzero(self.positive_counts)
+        if len(places) == len(self.scores):
+            return self
+        each = np.append(
+            0,
+            np.cumsum(
+                np.append(np.stack([self.between_counts[:-1], self.tied_counts], 1), self.between_counts[-1])
+            ),
+        )
+        between = each[np.append(2 * places + 1, -1)] - each[np.append(0, 2 * places + 2)]
+        return replace(
+            self,
+            scores=self.scores[places],
+            positive_counts=self.positive_counts[places],
+            tied_counts=self.tied_counts[places],
+            between_counts=between,
+        )
 
     @cached_property
     def _false_alarms(self) -> Counts:

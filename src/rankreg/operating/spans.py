@@ -27,7 +27,7 @@ from rankreg.operating.guarantees import (
     upper_bound,
 )
 from rankreg.operating.score_summary import Evidence
-from rankreg.operating.units import Per, Sample, Trials, UnitSizes, rows_of
+from rankreg.operating.units import Per, Sample, Trials, UnitSizes, rows_of, shares_units
 
 Counts = NDArray[np.int64]
 SPARED = 3  # the walk for a precision starts where so many false alarms would not yet end it
@@ -175,7 +175,14 @@ def precision_span(
     also stands for every threshold between this one and the next higher, and ties are on the safe side.
 
     walk: False for planning: the steps from the first to the last that pass, wherever they are.
+    Units of several rows are tested at all thresholds at once: no walk is needed.
     """
+    if shares_units(steps.rows) and prevalence is not None:
+        passed = _tested_by_units(steps, odds(precision, prevalence), confidence)
+        if not passed.any():
+            return Span(0, -1)
+        last = int(np.flatnonzero(passed)[-1])
+        return Span(last - int(np.argmin(np.append(passed[: last + 1][::-1], False))) + 1, last)
     passed, start = (
         _tested_by_rows(steps, precision, confidence)
         if prevalence is None
@@ -228,6 +235,14 @@ def _tested_by_class(steps: Steps, ratio: float, confidence: float) -> tuple[NDA
     return passed, int(np.searchsorted(steps.caught, start))
 
 
+def _tested_by_units(steps: Steps, ratio: float, confidence: float) -> NDArray[np.bool_]:
+    """FPR ≤ ratio · TPR by bounds over units that hold at any threshold, chosen by looking or not."""
+    sure = divided(confidence, (0.5, 0.5), independent=not steps.mixed)
+    tpr = bounds(steps.above, steps.positives, sure[0], anywhere=True)[0]
+    fpr = bounds(steps.false, steps.negatives, sure[1], anywhere=True)[1]
+    return np.asarray(fpr <= ratio * tpr)
+
+
 def divided(confidence: float, parts: tuple[float, ...], *, independent: bool) -> list[float]:
     """The confidence of every part, so that all hold together.
 
@@ -244,22 +259,26 @@ def review_at_most(steps: Steps, lower: int, upper: int, prevalence: float | Non
 
     lower: a step that the positives alone chose. upper: any step, or −1 for none. At `lower` the FPR is
     bounded and the TPR is at most 1. At `upper`, which may be chosen by looking, the
-    Dvoretzky–Kiefer–Wolfowitz bound holds at all thresholds at once. Each of the three bounds gets a
-    third of the risk.
+    Dvoretzky–Kiefer–Wolfowitz bound holds at all thresholds at once, or the one over units. Each of the
+    three bounds gets a third of the risk.
     """
     sure = 1 - (1 - confidence) / 3
     negatives, rows = rows_of(steps.negatives), rows_of(steps.rows)
     positives = rows - negatives
-    fpr = float(bounds(steps.false[lower], steps.negatives, sure)[1])
+    fpr = float(bounds(steps.false[lower], steps.negatives, sure, anywhere=steps.mixed)[1])
 
-    def least(count: int, total: int) -> float:
+    def least(count: int, total: int, trials: Trials | None = None) -> float:
+        if trials is not None and shares_units(trials):
+            return float(bounds(np.array(count), trials, sure, anywhere=True)[0])
         return max(0.0, count / total - float(np.sqrt(-np.log(min(1 - sure, 0.5)) / (2 * total))))
 
     true, false = (int(counts[upper]) if upper >= 0 else 0 for counts in (steps.true, steps.false))
     if prevalence is None:
         share = float(bounds(np.array(positives), rows, sure)[1])
         return max(0.0, share + (1 - share) * fpr - least(true + false, rows))
-    between = prevalence * (1 - least(true, positives)) + (1 - prevalence) * (fpr - least(false, negatives))
+    caught = least(true, positives, steps.positives)
+    alarmed = least(false, negatives, steps.negatives)
+    between = prevalence * (1 - caught) + (1 - prevalence) * (fpr - alarmed)
     return max(0.0, between)
 
 
@@ -306,8 +325,12 @@ class Asked:
 
     def shares(self, steps: Steps) -> dict[PromiseName, float]:
         """The confidence of each promise."""
+        return self.divided(mixed=steps.mixed)
+
+    def divided(self, *, mixed: bool) -> dict[PromiseName, float]:
+        """The same. mixed: a unit has rows of both classes."""
         if self.at_the_recall:
-            recall, others = divided(self.confidence, (0.5, 0.5), independent=not steps.mixed)
+            recall, others = divided(self.confidence, (0.5, 0.5), independent=not mixed)
             return {name: recall if name == "tpr" else others for name in self.names}
         return dict.fromkeys(self.names, dependent_share(self.confidence, len(self.names)))
 

@@ -4,6 +4,6 @@ Works without torch and without a network; the page needs neither server nor lib
 """
 
 from rankreg.report.page import Settings, write
-from rankreg.report.scored_model import Model
+from rankreg.report.scored_model import Model, SummarizedModel
 
-__all__ = ["Model", "Settings", "write"]
+__all__ = ["Model", "Settings", "SummarizedModel", "write"]

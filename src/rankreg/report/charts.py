@@ -3,19 +3,17 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.metrics import Floats, Roc, auc, roc
+from rankreg.metrics import Roc, alarm_counts
 from rankreg.notation import percent
 from rankreg.operating import Interval, auc_interval, fpr_at_tpr_interval
-from rankreg.report.scored_model import Model
+from rankreg.report.scored_model import BINS, Reals, Scale, ScoreBins, ScoredModel, on_scale
 
-Reals = NDArray[np.float64]
 Ticks = tuple[tuple[float, str], ...]  # numbers with their labels
-Scale = Literal["linear", "log", "logit"]
 GRID: list[float] = np.unique(np.concatenate([np.linspace(0.01, 0.9, 90), np.linspace(0.9, 0.9995, 200)])).tolist()
 LISTED = (0.80, 0.90, 0.95, 0.98, 0.99)
 ACROSS, UP = (56.0, 408.0), (312.0, 12.0)  # where the axes of a ROC begin and end
@@ -23,8 +21,6 @@ SMALLEST = 0.25  # in units of the drawing: points closer together are drawn as 
 POSITIVE_BASE, NEGATIVE_BASE, BAR = 146.0, 312.0, 118.0  # of a histogram
 SCALED = 0.9  # from this AUC on the FPR has a log scale: a good curve hugs the edge of a linear one
 LEAST = 1e-5  # the lowest FPR of a log scale
-BINS = 60
-TAIL = 0.005  # of either class, which the outermost bins gather
 
 
 @dataclass(frozen=True)
@@ -40,7 +36,7 @@ class Axis:
 
     def at(self, values: Any) -> Any:
         """Places of numbers; a scale that is not linear ends with the axis, since it has no place for 0."""
-        on = _on(self.scale, np.asarray(values, dtype=np.float64))
+        on = on_scale(self.scale, np.asarray(values, dtype=np.float64))
         if self.scale != "linear":
             on = np.clip(on, self.low, self.high)
         return self.start + (on - self.low) / (self.high - self.low) * (self.stop - self.start)
@@ -90,12 +86,12 @@ def roc_frames(lowest_target: float, farthest_fpr: float, least_fpr: float | Non
 
 
 def roc_charts(
-    models: Sequence[Model], *, tprs: Sequence[float], confidence: float, farthest_fpr: float, best_auc: float
+    models: Sequence[ScoredModel], *, tprs: Sequence[float], confidence: float, farthest_fpr: float, best_auc: float
 ) -> dict[str, Any]:
     """Both frames, with a curve and a band for each model, and the curve of alarms at random."""
-    least = 1 / len(models[0].negatives) if best_auc >= SCALED else None
+    least = 1 / models[0].summary.negative_trials if best_auc >= SCALED else None
     frames = roc_frames(min(tprs), farthest_fpr, least)
-    curves = [roc(model.labels, model.scores) for model in models]
+    curves = [model.summary.roc() for model in models]
     bands = [fpr_intervals(model, GRID, confidence) for model in models]
     chance = np.append(0.0, np.geomspace(LEAST, 1.0, 200))
     return {
@@ -106,9 +102,9 @@ def roc_charts(
     }
 
 
-def fpr_intervals(model: Model, tprs: Sequence[float], confidence: float) -> list[Interval]:
+def fpr_intervals(model: ScoredModel, tprs: Sequence[float], confidence: float) -> list[Interval]:
     """The FPR at each TPR, each interval by itself."""
-    return fpr_at_tpr_interval(model.labels, model.scores, tpr=tprs, confidence=confidence, units=model.units)
+    return fpr_at_tpr_interval(*model.data, tpr=tprs, confidence=confidence, units=model.units)
 
 
 def listed_tprs(targets: Sequence[float]) -> list[float]:
@@ -116,11 +112,11 @@ def listed_tprs(targets: Sequence[float]) -> list[float]:
     return sorted({*LISTED, *targets})
 
 
-def area(model: Model, confidence: float) -> Interval:
+def area(model: ScoredModel, confidence: float) -> Interval:
     """The AUC with its interval, which is all of [0, 1] for a class with a single sample."""
-    if min(len(model.positives), len(model.negatives)) < 2:
-        return Interval(auc(model.labels, model.scores), 0.0, 1.0, confidence)
-    return auc_interval(model.labels, model.scores, confidence=confidence, units=model.units)
+    if min(model.summary.class_sizes()) < 2:
+        return Interval(model.summary.auc(), 0.0, 1.0, confidence)
+    return auc_interval(*model.data, confidence=confidence, units=model.units)
 
 
 def roc_path(points: Roc, frame: Frame) -> str:
@@ -156,69 +152,20 @@ class Histogram:
         return round(float(np.clip(self.x.at(float(threshold)), self.x.start, self.x.stop)), 2)
 
 
-def histogram(model: Model, threshold: float) -> Histogram:
-    """Bars for each class; those of the many negatives on a log scale, so that the few false alarms can be seen.
-
-    Probabilities that crowd at 0 or 1 get a scale of log-odds. The threshold is the edge of a bin, so no bar holds
-    both alarms and other samples.
-    """
-    scale: Scale = "logit" if _crowded(model) else "linear"
-    positives, negatives = (_on(scale, scores) for scores in (model.positives, model.negatives))
-    finite = [scores[np.isfinite(scores)] for scores in (positives, negatives)]
-    ends = [np.quantile(scores, [TAIL, 1 - TAIL]) for scores in finite if len(scores)]
-    low, high = (min(end[0] for end in ends), max(end[1] for end in ends)) if ends else (0.0, 1.0)
-    if not low < high:
-        low, high = low - 0.5, high + 0.5
-    margin = 0.02 * (high - low)
-    edges = _edges(float(low - margin), float(high + margin), float(_on(scale, np.array([threshold]))[0]))
-    low, high = float(edges[0]), float(edges[-1])
+def histogram(model: ScoredModel, bins: ScoreBins) -> Histogram:
+    """Bars for each class; those of the many negatives on a log scale, so that the few false alarms can be seen."""
+    scale, positives, negatives = bins.scale, model.positives, model.summary.negative_trials
+    low, high = float(bins.edges[0]), float(bins.edges[-1])
     ticks = _ticks(low, high, _plain) if scale == "linear" else _odds_ticks(low, high)
     x = Axis(low, high, *ACROSS, ticks, scale)
-    caught, false = _counts(positives, edges), _counts(negatives, edges)
+    caught = bins.counts(alarm_counts(positives, bins.levels), len(positives))
+    false = bins.counts(model.false_alarms(bins.levels), negatives)
     most, powers = int(caught.max()), range(int(math.log10(false.max())) + 1)
     up = Axis(0, most, POSITIVE_BASE, POSITIVE_BASE - BAR, ((0, "0"), (most, f"{most:,}")))
     whole = tuple((10.0**power, f"{10**power:,}") for power in powers)
     down = Axis(math.log10(0.5), math.log10(false.max()), NEGATIVE_BASE, NEGATIVE_BASE - BAR, whole, "log")
-    return Histogram(
-        x,
-        up,
-        down,
-        _bars(caught, x, up, start=positives[0]),
-        _bars(false, x, down, stop=negatives[-1]),
-    )
-
-
-def _edges(low: float, high: float, threshold: float) -> NDArray[np.float64]:
-    """Equally wide bins, moved by one at most so that the threshold is an edge, to the last bit."""
-    width = (high - low) / BINS
-    if not low < threshold < high:
-        return np.linspace(low, high, BINS + 1)
-    start = low - (width - (threshold - low) % width)
-    edges: NDArray[np.float64] = start + width * np.arange(BINS + 1.0)
-    edges[np.argmin(np.abs(edges - threshold))] = threshold
-    return edges
-
-
-def _crowded(model: Model) -> bool:
-    """Probabilities of which most lie within 5 % of an end."""
-    ordered = model.negatives
-    if min(ordered[0], model.positives[0]) < 0 or max(ordered[-1], model.positives[-1]) > 1:
-        return False
-    inner = np.searchsorted(ordered, 0.95, side="right") - np.searchsorted(ordered, 0.05, side="left")
-    return bool(inner < 0.5 * len(ordered))
-
-
-def _on(scale: Scale, scores: Floats) -> NDArray[np.float64]:
-    values = scores.astype(np.float64)
-    if scale == "linear":
-        return values
-    with np.errstate(divide="ignore"):
-        return np.log10(values) if scale == "log" else np.log(values) - np.log1p(-values)
-
-
-def _counts(values: Reals, edges: Reals) -> NDArray[np.int64]:
-    inside = np.clip(values, edges[0], np.nextafter(edges[-1], edges[0]))
-    return np.histogram(inside, bins=edges)[0]
+    ends = on_scale(scale, np.array([positives[0], model.summary.highest[0]]))
+    return Histogram(x, up, down, _bars(caught, x, up, start=ends[0]), _bars(false, x, down, stop=ends[1]))
 
 
 def _bars(counts: NDArray[np.int64], x: Axis, up: Axis, start: float = -math.inf, stop: float = math.inf) -> str:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rankreg.report.scored_model import Model
+from rankreg.report.scored_model import ScoredModel
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -40,10 +39,12 @@ class Examples:
     pictures: bool
 
 
-def hardest(model: Model, most: int) -> Examples:
-    """At most so many of either class."""
-    positives, negatives = lowest_positives(model, most), highest_negatives(model, most)
-    places = [int(place) for place in (*positives, *negatives)]
+def hardest(model: ScoredModel, most: int) -> Examples | None:
+    """At most so many of either class; None if single samples are not known."""
+    chosen = model.hardest(most)
+    if chosen is None:
+        return None
+    places = [int(place) for part in chosen for place in part.places]
     columns: tuple[str, ...] = ()
     rows: Sequence[tuple[str, ...]] = [()] * len(places)
     if model.details is not None:
@@ -56,23 +57,13 @@ def hardest(model: Model, most: int) -> Examples:
             f"{model.name}: no image of the {len(places)} samples to show could be read, such as that of"
             f" {model.sample_name(places[0])}: check where the images are"
         )
+    scores = [float(score) for part in chosen for score in part.scores]
     shown = [
-        Example(model.sample_name(place), float(model.sample.scores[place]), cells, image)
-        for place, cells, image in zip(places, rows, pictures, strict=True)
+        Example(model.sample_name(place), score, cells, image)
+        for place, score, cells, image in zip(places, scores, rows, pictures, strict=True)
     ]
-    return Examples(
-        tuple(shown[: len(positives)]), tuple(shown[len(positives) :]), columns, model.image is not None
-    )
-
-
-def lowest_positives(model: Model, most: int) -> NDArray[np.int64]:
-    """Places of the positives with the lowest scores."""
-    return _lowest(model.sample.scores, np.flatnonzero(model.sample.positive), most)
-
-
-def highest_negatives(model: Model, most: int) -> NDArray[np.int64]:
-    """Places of the negatives with the highest scores."""
-    return _lowest(-model.sample.scores, np.flatnonzero(~model.sample.positive), most)
+    count = len(chosen.positives.places)
+    return Examples(tuple(shown[:count]), tuple(shown[count:]), columns, model.image is not None)
 
 
 def picture(image: "Image.Image | None") -> str | None:
@@ -87,14 +78,6 @@ def picture(image: "Image.Image | None") -> str | None:
     small.thumbnail((THUMBNAIL, THUMBNAIL))
     small.save(content, "JPEG", quality=80, optimize=True)
     return "data:image/jpeg;base64," + base64.b64encode(content.getvalue()).decode()
-
-
-def _lowest(scores: NDArray[np.floating], places: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """Places by score; of equal scores the first comes first."""
-    if len(places) > most:
-        limit = np.partition(scores[places], most - 1)[most - 1]
-        places = places[scores[places] <= limit]
-    return places[np.argsort(scores[places], kind="stable")][:most]
 
 
 def _cell(value: object) -> str:

@@ -19,10 +19,13 @@ from rankreg.operating import Interval, compare, findings
 from rankreg.operating.guarantees import check_confidence, check_prevalence, check_target
 from rankreg.operating.intervals import share_interval
 from rankreg.operating.points import NEARLY_ALL, assumption
-from rankreg.operating.units import Per, Sample
+from rankreg.operating.score_summary import ScoreSummary, evidence
+from rankreg.operating.units import Per
 from rankreg.report import charts
 from rankreg.report.examples import hardest
-from rankreg.report.scored_model import Model, check_models, paired_scores
+from rankreg.report.promise_rows import Elsewhere, PromiseRow, shown_promises
+from rankreg.report.promise_text import Promised
+from rankreg.report.scored_model import Model, ScoredModel, check_models, paired_scores, unpaired
 from rankreg.report.sliders import (
     PRICES,
     Setting,
@@ -33,7 +36,7 @@ from rankreg.report.sliders import (
     ticks,
     values_at,
 )
-from rankreg.report.text import Basis, Card, cards, comparison_lines
+from rankreg.report.text import WORDS, Basis, Card, cards, comparison_lines
 from rankreg.safe_files import write_whole
 
 if TYPE_CHECKING:
@@ -102,13 +105,20 @@ class Settings(Record):
             raise ValueError(f"per_day must be a positive number of samples, got {self.per_day}")
 
 
-def write(path: str | os.PathLike[str], models: Sequence[Model], settings: Settings | None = None) -> Path:
+def write(
+    path: str | os.PathLike[str],
+    models: Sequence[ScoredModel],
+    settings: Settings | None = None,
+    promised: Sequence[Promised] = (),
+) -> Path:
     """Write the report as one HTML file that needs no network. The file is written whole or not at all.
 
     Args:
         path: the file to write; its folder must exist.
         models: one to six models, scored on the same samples. The others are compared with the first.
         settings: targets, confidence and prevalence, default `Settings()`.
+        promised: what is promised instead of a recall alone, one result per model: of `certify_promises` or
+            `certify_review`, also by group. Then these are the verdict of the page.
 
     Returns:
         The path.
@@ -122,20 +132,31 @@ def write(path: str | os.PathLike[str], models: Sequence[Model], settings: Setti
     'report.html'
     """
     target = Path(path)
-    write_whole(target, render(models, settings).encode())
+    write_whole(target, render(models, settings, promised).encode())
     return target
 
 
-def render(models: Sequence[Model], settings: Settings | None = None) -> str:
+def render(
+    models: Sequence[ScoredModel], settings: Settings | None = None, promised: Sequence[Promised] = ()
+) -> str:
     """The report as HTML text."""
     chosen = settings or Settings()
     check_models(models)
+    promises = shown_promises(models, promised, WORDS[chosen.basis], chosen.per_day)
+    if promises is not None:
+        rows = tuple(_with_others(models[row.model], row, chosen) for row in promises.rows)
+        promises = replace(promises, rows=rows)
     first, others = models[0], models[1:]
-    pairs = [paired_scores(first, other) for other in others]
-    n, m = len(first.positives), len(first.negatives)
+    apart = [why for other in others if (why := unpaired(first, other)) is not None]
+    pairs = [
+        (other, paired_scores(first, other))
+        for other in others
+        if isinstance(first, Model) and isinstance(other, Model)
+    ]
+    n, m = first.summary.class_sizes()
     prevalence = n / (n + m) if chosen.prevalence is None else chosen.prevalence
     stops = Stops.around(chosen.tprs, chosen.confidence, prevalence, coarse=first.units is not None)
-    ranks = ranks_for(first.sample.judged(chosen.per).trials, stops)
+    ranks = ranks_for(first.evidence.judged(chosen.per).trials, stops)
     counts = [counts_for(model, ranks, stops, chosen.per) for model in models]
     setting = Setting(max(stops.fixed_tprs), stops.fixed_confidence, stops.fixed_prevalence, chosen.per_day)
     values = [values_at(ranks, count, m, stops, setting) for count in counts]
@@ -148,7 +169,7 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
     verdicts = [_verdict(*one, chosen) for one in zip(owners, found, at_targets, strict=True)]
     comparisons = [
         row
-        for other, pair in zip(others, pairs, strict=True)
+        for other, pair in pairs
         if min(n, m) > 1  # the spread of a single sample is unknown
         for row in _compared(first, other, pair, chosen)
     ]
@@ -157,6 +178,7 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
     data = {
         "prices": PRICES,
         "nearly_all": NEARLY_ALL,
+        "promised": promises is not None,
         "stops": stops.to_dict(),
         "setting": setting.to_dict(),
         "negatives": m,
@@ -179,7 +201,9 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
             assumption=assumption(ranks),
             prevalence=prevalence,
             comparisons=comparisons,
-            verdicts=verdicts,
+            unpaired=apart,
+            verdicts=verdicts if promises is None else [],
+            promises=promises,
             ticks=ticks,
             prices=PRICES,
             cards=found,
@@ -191,8 +215,9 @@ def render(models: Sequence[Model], settings: Settings | None = None) -> str:
                 best_auc=max(area.estimate for area in areas),
             ),
             histograms=[
-                charts.histogram(model, float(str(value["threshold"])))
+                None if bins is None else charts.histogram(model, bins)
                 for model, value in zip(models, values, strict=True)
+                for bins in [model.bins(float(str(value["threshold"])))]
             ],
             bases=(charts.POSITIVE_BASE, charts.NEGATIVE_BASE, charts.BAR),
             areas=areas,
@@ -219,16 +244,16 @@ class Verdict:
     others: name, positives, missed ones, share missed and false alarms per 1,000 samples of each other part.
     """
 
-    model: Model
+    model: ScoredModel
     card: Card
     at: Values
     tone: str
     title: str
     beware: str | None
-    others: tuple[tuple[str, int, int, Interval, Interval], ...]
+    others: Elsewhere
 
 
-def _verdict(model: Model, card: Card, at: Values, settings: Settings) -> Verdict:
+def _verdict(model: ScoredModel, card: Card, at: Values, settings: Settings) -> Verdict:
     threshold, price = float(str(at["threshold"])), str(at["price"])
     tone = {"low": "good", "high": "warn"}.get(price, "bad") if card.certified else "bad"
     title = f"{card.word.capitalize()}, {price} price" if card.certified else "Not guaranteed"
@@ -236,15 +261,34 @@ def _verdict(model: Model, card: Card, at: Values, settings: Settings) -> Verdic
         tone = "bad"
     beware = None
     if price == "useless" and model.refused is None:
-        named = findings(model.labels, model.scores, threshold=threshold, units=model.units)
+        named = findings(*model.data, threshold=threshold, units=model.units)
         said = [one.sentence for one in named if one not in model.findings]  # those about the threshold
         alarming = f"{share(float(str(at['fpr'])))} of the negatives raise an alarm"
         title, beware = "Useless", (said or [f"{alarming}. Use a lower TPR or a better model"])[0]
-    keep = 1000 * (1 - float(str(at["prevalence"])))
+    others = _elsewhere(model, threshold, float(str(at["prevalence"])), settings)
+    return Verdict(model, card, at, tone, title, beware, others)
+
+
+def _with_others(model: ScoredModel, row: PromiseRow, settings: Settings) -> PromiseRow:
+    """The row with how its lowest threshold does on other samples of the model."""
+    if not row.answers or not model.others:
+        return row
+    n, m = model.summary.class_sizes()
+    prevalence = n / (n + m) if settings.prevalence is None else settings.prevalence
+    return replace(row, others=_elsewhere(model, float(row.answers[-1][2]), prevalence, settings))
+
+
+def _elsewhere(model: ScoredModel, threshold: float, prevalence: float, settings: Settings) -> Elsewhere:
+    """How the threshold does on the other parts of the model."""
+    keep = 1000 * (1 - prevalence)
     others = []
     for name, scores in model.others.items():
         try:
-            sample = Sample.of(scores.labels, scores.values, scores.units)
+            sample = (
+                evidence(scores)
+                if isinstance(scores, ScoreSummary)
+                else evidence(scores.labels, scores.values, scores.units)
+            )
         except ValueError as error:
             raise ValueError(f"{model.name}, {name}: {error}") from error
         judged = sample.judged(settings.per)
@@ -259,10 +303,12 @@ def _verdict(model: Model, card: Card, at: Values, settings: Settings) -> Verdic
                 Interval(keep * false.estimate, keep * false.low, keep * false.high, settings.confidence),
             )
         )
-    return Verdict(model, card, at, tone, title, beware, tuple(others))
+    return tuple(others)
 
 
-def _compared(first: Model, other: Model, pair: tuple[Any, ...], settings: Settings) -> list[tuple[str, ...]]:
+def _compared(
+    first: ScoredModel, other: ScoredModel, pair: tuple[Any, ...], settings: Settings
+) -> list[tuple[str, ...]]:
     """Rows of other model, verdict, difference and warning: by the FPR at every target, then by the AUC."""
     rows, area = [], ("", "")
     for tpr in dict.fromkeys(settings.tprs):

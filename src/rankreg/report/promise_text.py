@@ -1,13 +1,51 @@
-"""Promises, reviews and uncertified groups as plain text for the terminal: verdict and price first."""
+"""Promises, reviews and groups as plain text, for the terminal and for the page: verdict and price first."""
+
+from collections.abc import Iterable, Mapping
 
 from rankreg.notation import number, percent, share
-from rankreg.operating import Conflict, GroupPoints, PromisedPoint, Review
+from rankreg.operating import (
+    Conflict,
+    GroupPoints,
+    PromisedGroups,
+    PromisedPoint,
+    Review,
+    ReviewGroups,
+    UncertifiedGroup,
+)
 from rankreg.operating.points import assumption
 from rankreg.operating.spans import PromiseName
+from rankreg.operating.units import Per
 from rankreg.report.text import GIVE_PREVALENCE, Lines
+
+Promised = PromisedPoint | Review | PromisedGroups | ReviewGroups
 
 HEADINGS: dict[PromiseName, str] = {"tpr": "Recall", "fpr": "FPR", "precision": "Precision", "alarms": "Alarms"}
 AT_LEAST = ("tpr", "precision")
+
+
+def promise_lines(found: Promised, per_day: float | None = None) -> Lines:
+    """What is promised and its price, or why nothing is; of one sample or of each group.
+
+    per_day: rows per day; then alarms and reviews are said per day. Those of groups are per 1,000 rows.
+    """
+    if isinstance(found, PromisedPoint):
+        return promised_lines(found, per_day)
+    return review_lines(found, per_day) if isinstance(found, Review) else group_lines(found)
+
+
+def is_kept(found: Promised) -> bool:
+    """Whether all promises are kept; of groups, whether they are in any."""
+    if isinstance(found, PromisedPoint):
+        return found.threshold is not None
+    return found.alarm_from is not None if isinstance(found, Review) else bool(found.points)
+
+
+def one_threshold(found: Promised) -> float | None:
+    """The threshold at or above which a sample is not dismissed, if one serves all samples."""
+    if isinstance(found, Review):
+        return found.review_from
+    point = found.everyone if isinstance(found, PromisedGroups) else found
+    return point.threshold if isinstance(point, PromisedPoint) else None
 
 
 def promised_lines(found: PromisedPoint, per_day: float | None = None) -> Lines:
@@ -15,25 +53,20 @@ def promised_lines(found: PromisedPoint, per_day: float | None = None) -> Lines:
 
     per_day: rows per day; then alarms are said per day.
     """
-    words = [_promise(one.name, percent_or_count(one.name, one.target, per_day), found) for one in found.promises]
-    together = ", all together" if len(words) > 2 else ", both together" if len(words) == 2 else ""
-    said = f"{_listed(words)}{together}, with {percent(found.confidence)} confidence"
+    words = {one.name: one.target for one in found.promises}
+    said = all_promises(words, found.confidence, per_day, found.per, review=found.review)
     if found.threshold is None or found.recall is None or found.fpr is None:
         these = "this promise" if len(words) == 1 else "these promises"
-        lines = [("Not certified", f"no threshold keeps {these}: {said}")]
-        for conflict in found.conflicts:
-            lines += _conflict_lines(conflict, found, per_day)
-        return [*lines, ("Assumption", _assumption(found))]
-    missed = number(1000 * (1 - found.recall))
-    false = number(1000 * (1 - found.prevalence) * found.fpr)
-    whose = "units with positives" if found.per == "unit" else "positives"
+        none = "no two thresholds keep" if found.review else "no threshold keeps"
+        lines = [("Not certified", f"{none} {these}: {said}")]
+        return [
+            *lines,
+            *_conflict_lines(found.conflicts, words, per_day),
+            ("Assumption", promise_assumption(found)),
+        ]
     lines = [
         ("Certified", said),
-        (
-            "Price",
-            f"expect {false} false alarms per 1,000 samples and {missed} missed of 1,000 {whose},"
-            f" at a prevalence of {_prevalence(found)}",
-        ),
+        _price(found),
         ("Threshold", f"alarm when score ≥ {found.threshold!r}"),
     ]
     if found.lowest != found.highest:
@@ -45,9 +78,9 @@ def promised_lines(found: PromisedPoint, per_day: float | None = None) -> Lines:
         here = percent_or_count(one.name, one.observed, per_day, measured=True)
         side = "at least" if one.name in AT_LEAST else "at most"
         lines.append((HEADINGS[one.name], f"{side} {bound}; {here} in this file"))
-    if "tpr" not in [one.name for one in found.promises]:
+    if "tpr" not in words:
         lines.append(("Recall here", f"{share(found.recall)} of the positives; it is not promised"))
-    return [*lines, ("Assumption", _assumption(found))]
+    return [*lines, ("Assumption", promise_assumption(found))]
 
 
 def review_lines(found: Review, per_day: float | None = None) -> Lines:
@@ -65,7 +98,7 @@ def review_lines(found: Review, per_day: float | None = None) -> Lines:
     )
     beside = (
         ("Recall here", f"{share(found.recall)} of the positives; {share(found.alarm_recall)} by alarms alone"),
-        ("Assumption", _assumption(found)),
+        ("Assumption", promise_assumption(found)),
     )
     if found.alarm_from is None:
         closest = (
@@ -76,6 +109,7 @@ def review_lines(found: Review, per_day: float | None = None) -> Lines:
         return [
             ("Not certified", f"no threshold has a precision of at least {percent(found.precision)}, {sure}"),
             ("Closest", closest),
+            *(("Samples", samples_said(one)) for one in found.conflicts),
             ("Review", f"when score ≥ {found.review_from!r}: {recall}, {sure}"),
             price,
             *beside,
@@ -103,6 +137,119 @@ def review_lines(found: Review, per_day: float | None = None) -> Lines:
         ("Dismiss", f"when score < {found.review_from!r}"),
         *beside,
     ]
+
+
+def group_lines(found: PromisedGroups | ReviewGroups) -> Lines:
+    """What is promised in each group, whether one threshold serves all, and why groups are left uncertified."""
+    per = found.per if isinstance(found, PromisedGroups) else "row"
+    review = isinstance(found, ReviewGroups)
+    said = all_promises(found.targets, found.confidence, per=per, review=review)
+    left = [
+        ("Not certified", f"group {name!r}: {left_out(one, found.targets)}")
+        for name, one in found.uncertified.items()
+    ]
+    if not found.points:
+        return [("Not certified", f"no group keeps these promises: {said}"), *left]
+    whom = "group" if len(found.points) == 1 else "each of the groups"
+    lines = [("Certified", f"in {whom} {', '.join(found.points)}: {said}")]
+    if isinstance(found, PromisedGroups):
+        lines += _common_lines(found)
+    return [*lines, *left, ("Assumption", promise_assumption(found))]
+
+
+def promise_assumption(found: Promised) -> str:
+    """What the promises rest on."""
+    if isinstance(found, PromisedPoint):
+        return _assumption(found, [one.name for one in found.promises])
+    if isinstance(found, Review):
+        return _assumption(found, ("tpr", "precision"))
+    who = "positives" if set(found.targets) == {"tpr"} else "positives and negatives"
+    said = f"This holds if in each group new {who} come like these, and these are independent of each other."
+    if found.prevalence is None and not {"precision", "alarms"}.isdisjoint(found.targets):
+        said += " Each group must hold positives and negatives as often as they occur in use."
+    return said
+
+
+def _common_lines(found: PromisedGroups) -> Lines:
+    """The threshold that serves every certified group, with its price."""
+    everyone = found.everyone
+    if everyone is None:
+        return [("One for all", "no single threshold keeps the promises in all of them: use the one of each group")]
+    if len(found.points) == 1:
+        return [_price(everyone), ("Threshold", f"alarm when score ≥ {everyone.threshold!r}")]
+    price = _price(everyone)
+    return [
+        ("One for all", f"alarm when score ≥ {everyone.threshold!r}: it keeps the promises in all of them"),
+        (price[0], f"of this one: {price[1]}"),
+    ]
+
+
+def promise_table(found: Promised) -> list[tuple[str, ...]] | None:
+    """A header and a row for each group; None without groups."""
+    if isinstance(found, PromisedPoint | Review):
+        return None
+    grid: list[tuple[str, ...]]
+    if isinstance(found, ReviewGroups):
+        grid = [
+            (
+                "group",
+                "positives",
+                "alarm from",
+                "review from",
+                "recall",
+                "reviews per 1,000",
+                "at most",
+                "alarms per 1,000",
+            )
+        ]
+        grid += [
+            (
+                name,
+                f"{one.positives:,}",
+                repr(one.alarm_from),
+                repr(one.review_from),
+                share(one.recall),
+                number(one.review_per_1000),
+                number(one.review_per_1000_at_most, up=True),
+                number(one.alarms_per_1000),
+            )
+            for name, one in found.points.items()
+        ]
+    else:
+        grid = [("group", "positives", "threshold", "recall", "FPR", "precision", "alarms per 1,000")]
+        common = "all of these" if found.uncertified else "every group"
+        shared = {common: found.everyone} if found.everyone is not None and len(found.points) > 1 else {}
+        grid += [
+            (
+                name,
+                f"{one.positives:,}",
+                repr(one.threshold),
+                share(one.recall or 0.0),
+                share(one.fpr or 0.0),
+                share(one.precision or 0.0),
+                number(one.alarms_per_1000 or 0.0),
+            )
+            for name, one in (found.points | shared).items()
+        ]
+    empty = ("",) * (len(grid[0]) - 3)
+    return [
+        *grid,
+        *((name, f"{one.positives:,}", "not certified", *empty) for name, one in found.uncertified.items()),
+    ]
+
+
+def left_out(one: UncertifiedGroup, targets: Mapping[PromiseName, float]) -> str:
+    """Why a group is uncertified, the closest it could keep, and how many more samples it needs."""
+    return ". ".join(left_out_lines(one, targets))
+
+
+def left_out_lines(one: UncertifiedGroup, targets: Mapping[PromiseName, float]) -> list[str]:
+    """The same in sentences without a full stop."""
+    if not one.conflicts:
+        return [f"It has no {'positives' if not one.positives else 'negatives'}, so nothing is known about them"]
+    closest = [" or ".join(closest_said(conflict, targets)) for conflict in one.conflicts if conflict.closest]
+    advice = [f"Closest: {'; '.join(closest)}"] if closest else []
+    return [_sentence("; ".join(conflict_said(one, targets) for one in one.conflicts)), *advice, samples_said(one)]
 
 
 def covered_groups(found: GroupPoints) -> str:
@@ -145,40 +292,94 @@ def percent_or_count(
     return percent(value) if up is None and not measured else share(value, up=up)
 
 
-def _promise(name: PromiseName, target: str, found: PromisedPoint) -> str:
-    """A promise in words."""
-    unit = found.per == "unit"
-    who = "new units with positives raise an alarm on at least one row" if unit else "new positives raise an alarm"
-    return {
-        "tpr": f"at least {target} of {who}",
-        "fpr": f"at most {target} of new negatives raise an alarm",
-        "precision": f"at least {target} of the alarms are real",
-        "alarms": f"at most {target.replace(' per', ' alarms per')}",
-    }[name]
+def all_promises(
+    targets: Mapping[PromiseName, float],
+    confidence: float,
+    per_day: float | None = None,
+    per: Per = "row",
+    *,
+    review: bool = False,
+) -> str:
+    """All promises in one sentence, with their confidence."""
+    who = "new positives raise an alarm"
+    if per == "unit":
+        who = "new units with positives raise an alarm on at least one row"
+    who = "new positives are alarmed or reviewed" if review else who
+    said = {name: percent_or_count(name, target, per_day) for name, target in targets.items()}
+    words = {
+        "tpr": "at least {} of " + who,
+        "fpr": "at most {} of new negatives raise an alarm",
+        "precision": "at least {} of the alarms are real",
+        "alarms": "at most {}",
+    }
+    listed = [words[name].format(text.replace(" per", " alarms per")) for name, text in said.items()]
+    together = ", all together" if len(listed) > 2 else ", both together" if len(listed) == 2 else ""
+    return f"{_listed(listed)}{together}, with {percent(confidence)} confidence"
 
 
-def _conflict_lines(conflict: Conflict, found: PromisedPoint, per_day: float | None) -> Lines:
-    targets = {one.name: one.target for one in found.promises}
+def heading(name: PromiseName) -> str:
+    """The name of a promise inside a sentence."""
+    return HEADINGS[name] if name == "fpr" else HEADINGS[name].lower()
 
-    def said(name: PromiseName, value: float, up: bool | None = None) -> str:
-        heading = HEADINGS[name] if name == "fpr" else HEADINGS[name].lower()
-        side = "at least" if name in AT_LEAST else "at most"
-        return f"{heading} {side} {percent_or_count(name, value, per_day, up=up)}"
 
-    pair = " and ".join(said(name, targets[name]) for name in conflict.between)
-    alone = len(conflict.between) == 1
-    lines = [("Conflict", f"{pair}{' cannot be shown, even alone' if alone else ' cannot be kept together'}")]
+def target_said(name: PromiseName, value: float, per_day: float | None, up: bool | None = None) -> str:
+    """A promise in a few words, e.g. "recall at least 95 %"."""
+    side = "at least" if name in AT_LEAST else "at most"
+    return f"{heading(name)} {side} {percent_or_count(name, value, per_day, up=up)}"
+
+
+def conflict_said(conflict: Conflict, targets: Mapping[PromiseName, float], per_day: float | None = None) -> str:
+    """Which promises cannot be kept."""
+    pair = " and ".join(target_said(name, targets[name], per_day) for name in conflict.between)
+    return f"{pair} {'cannot be shown, even alone' if len(conflict.between) == 1 else 'cannot be kept together'}"
+
+
+def closest_said(
+    conflict: Conflict, targets: Mapping[PromiseName, float], per_day: float | None = None, *, exact: bool = False
+) -> list[str]:
+    """What could have been promised instead. exact: with the threshold."""
+    found = []
     for one in conflict.closest:
-        beside = "" if one.keeps is None else f"with {said(one.keeps, targets[one.keeps])}: "
-        offered = said(one.name, one.target, up=one.name not in AT_LEAST)
-        lines.append(("Closest", f"{beside}{offered} (alarm when score ≥ {one.threshold!r})"))
-    if conflict.more_positives is None or conflict.more_negatives is None:
-        needed = "no number of them will do: the shares seen in this file conflict too. It takes a better model"
-    else:
-        counts = (conflict.more_positives, "positives"), (conflict.more_negatives, "negatives")
-        needed = _listed([f"about {count:,} more {kind}" for count, kind in counts if count])
-        needed += " would settle it, if the shares stay as they are here"
-    return [*lines, ("Samples", needed)]
+        beside = "" if one.keeps is None else f"with {target_said(one.keeps, targets[one.keeps], per_day)}: "
+        offered = target_said(one.name, one.target, per_day, up=one.name not in AT_LEAST)
+        found.append(f"{beside}{offered}{f' (alarm when score ≥ {one.threshold!r})' if exact else ''}")
+    return found
+
+
+def samples_said(one: Conflict | UncertifiedGroup) -> str:
+    """How many more samples would settle it."""
+    if one.more_positives is None or one.more_negatives is None:
+        return "No number of samples will do: the shares seen here conflict too. It takes a better model"
+    counts = (one.more_positives, "positives"), (one.more_negatives, "negatives")
+    needed = _listed([f"about {count:,} more {kind}" for count, kind in counts if count])
+    return f"{_sentence(needed)} would settle it, if the shares stay as they are here"
+
+
+def _conflict_lines(
+    conflicts: Iterable[Conflict], targets: Mapping[PromiseName, float], per_day: float | None
+) -> Lines:
+    lines = []
+    for conflict in conflicts:
+        lines.append(("Conflict", conflict_said(conflict, targets, per_day)))
+        lines += [("Closest", said) for said in closest_said(conflict, targets, per_day, exact=True)]
+        lines.append(("Samples", samples_said(conflict)))
+    return lines
+
+
+def _price(found: PromisedPoint) -> tuple[str, str]:
+    """False alarms and misses, from the observed shares."""
+    missed, false = number(1000 * (1 - (found.recall or 0.0))), number(false_alarms_per_1000(found))
+    whose = "units with positives" if found.per == "unit" else "positives"
+    return (
+        "Price",
+        f"expect {false} false alarms per 1,000 samples and {missed} missed of 1,000 {whose},"
+        f" at a prevalence of {_prevalence(found)}",
+    )
+
+
+def false_alarms_per_1000(found: PromisedPoint) -> float:
+    """At the prevalence, from the observed FPR; 0 without a threshold."""
+    return 1000 * (1 - found.prevalence) * (found.fpr or 0.0)
 
 
 def _prevalence(found: PromisedPoint | Review) -> str:
@@ -187,14 +388,17 @@ def _prevalence(found: PromisedPoint | Review) -> str:
     return f"{share(found.prevalence)}, as in this file{GIVE_PREVALENCE}"
 
 
-def _assumption(found: PromisedPoint | Review) -> str:
-    promised = {one.name for one in found.promises} if isinstance(found, PromisedPoint) else {"tpr", "precision"}
-    said = assumption(found)
-    if promised != {"tpr"}:
+def _assumption(found: PromisedPoint | Review, promised: Iterable[PromiseName]) -> str:
+    said, names = assumption(found), set(promised)
+    if names != {"tpr"}:
         said = said.replace("new positives come like these", "new positives and negatives come like these")
-    if not found.prevalence_given and promised & {"precision", "alarms"}:
+    if not found.prevalence_given and names & {"precision", "alarms"}:
         said += " The file must hold positives and negatives as often as they occur in use."
     return said
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _listed(words: list[str]) -> str:

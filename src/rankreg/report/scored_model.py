@@ -1,39 +1,175 @@
-"""A model on the page: its labels and scores, and the rows and pictures of single samples."""
+"""A model on the page: its scores, or their summary, the bins of its histogram, and single samples."""
 
 import hashlib
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from rankreg.metrics import Floats
-from rankreg.operating import Finding, findings
+from rankreg.operating import Finding, ScoreSummary, findings
 from rankreg.operating.comparison import paired
+from rankreg.operating.score_summary import Evidence, evidence
 from rankreg.operating.units import Sample
-from rankreg.safe_files import NoRangeError, read_rgb
-from rankreg.score_files import ScoreColumns, column_names, read_scores
+from rankreg.score_selection import Hardest, Overview, Rows, even_step, hardest_rows
 from rankreg.scores import Scores
-from rankreg.table_files import check_columns, is_parquet, parquet_columns, readable_csv
 
 if TYPE_CHECKING:
     from PIL import Image
 
 MOST_MODELS = 6  # as many colours as can be told apart
-SHOWN = 6  # columns beside the hardest samples, if none are named
-CHUNK = 100_000  # rows read at once
-ENDINGS = ("", ".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".JPG", ".JPEG", ".PNG")
+BINS = 60
+TAIL = 0.005  # of either class, which the outermost bins gather
 
+Reals = NDArray[np.float64]
+Scale = Literal["linear", "log", "logit"]
 Details = Callable[[Sequence[int]], Mapping[str, Sequence[object]]]
 Images = Callable[[int], "Image.Image | None"]
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class ScoreBins:
+    """Equally wide bins; the outermost ones also hold what lies beyond them.
+
+    edges: on the scale. levels: the scores at which the second and later bins begin; a score is in the last bin
+    whose level it reaches.
+    """
+
+    scale: Scale
+    edges: Reals
+    levels: Reals
+
+    @classmethod
+    def around(cls, seen: Overview, threshold: float) -> "ScoreBins":
+        """Bins for these scores. The threshold is an edge, so no bin holds both alarms and other samples.
+
+        Probabilities that crowd at 0 or 1 get a scale of log-odds.
+        """
+        scale: Scale = "logit" if _crowded(seen) else "linear"
+        classes = [on_scale(scale, scores) for scores in (seen.positives, seen.negatives)]
+        ends = [
+            np.quantile(scores[np.isfinite(scores)], [TAIL, 1 - TAIL])
+            for scores in classes
+            if np.isfinite(scores).any()
+        ]
+        low, high = (min(end[0] for end in ends), max(end[1] for end in ends)) if ends else (0.0, 1.0)
+        if not low < high:
+            low, high = low - 0.5, high + 0.5
+        margin = 0.02 * (high - low)
+        start = float(on_scale(scale, np.array([threshold]))[0])
+        edges, place = _edges(float(low - margin), float(high + margin), start)
+        levels = edges if scale == "linear" else 1 / (1 + np.exp(-edges))
+        if place is not None:
+            levels = np.where(np.arange(len(edges)) == place, threshold, levels)
+        return cls(scale, edges, levels[1:-1])
+
+    def counts(self, reached: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+        """How many samples are in each bin, if so many of the total reach each level."""
+        return -np.diff(np.concatenate([[total], reached, [0]]))
+
+
+def on_scale(scale: Scale, scores: Floats) -> Reals:
+    """Scores as they are, their logarithms (base 10) or their log-odds."""
+    values = scores.astype(np.float64)
+    if scale == "linear":
+        return values
+    with np.errstate(divide="ignore"):
+        return np.log10(values) if scale == "log" else np.log(values) - np.log1p(-values)
+
+
+def _edges(low: float, high: float, threshold: float) -> tuple[Reals, int | None]:
+    """Equally wide bins, moved by one at most so that the threshold is an edge to the last bit; and which edge."""
+    width = (high - low) / BINS
+    if not low < threshold < high:
+        return np.linspace(low, high, BINS + 1), None
+    start = low - (width - (threshold - low) % width)
+    edges: Reals = start + width * np.arange(BINS + 1.0)
+    place = int(np.argmin(np.abs(edges - threshold)))
+    edges[place] = threshold
+    return edges, place
+
+
+def _crowded(seen: Overview) -> bool:
+    """Probabilities of which most lie within 5 % of an end."""
+    if seen.span[0] < 0 or seen.span[1] > 1:
+        return False
+    inner = np.count_nonzero((seen.negatives >= 0.05) & (seen.negatives <= 0.95))
+    return bool(inner < 0.5 * len(seen.negatives))
+
+
+class ScoredModel(ABC):
+    """What the page asks of a model. Every number comes from `evidence`: a summary, or samples that have units."""
+
+    name: str
+    details: Details | None
+    image: Images | None
+    source: Mapping[str, str]
+    units: NDArray[Any] | None
+    threshold: float | None
+    others: Mapping[str, Scores | ScoreSummary]
+
+    if TYPE_CHECKING:  # an attribute or a property
+
+        @property
+        def summary(self) -> ScoreSummary:
+            """The positives' scores, and how many negatives lie between them."""
+
+    @property
+    @abstractmethod
+    def data(self) -> tuple[Any, ...]:
+        """What the functions of `rankreg.operating` take, beside `units`."""
+
+    @abstractmethod
+    def bins(self, threshold: float) -> ScoreBins | None:
+        """The bins of the histogram, or None if too little is known of the negatives."""
+
+    @abstractmethod
+    def false_alarms(self, levels: Floats) -> NDArray[np.int64]:
+        """How many negatives reach each level of the bins."""
+
+    @abstractmethod
+    def hardest(self, most: int) -> Hardest | None:
+        """The hardest samples of either class, at most so many; None if single samples are not known."""
+
+    @abstractmethod
+    def sample_name(self, place: int) -> str:
+        """A sample's id, or its row counted from 1."""
+
+    @abstractmethod
+    def provenance(self) -> dict[str, str]:
+        """Where the scores come from, with a checksum."""
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """Checked once; messages name the model."""
+        try:
+            return evidence(self.data[0], self.data[1] if len(self.data) > 1 else None, self.units)
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from error
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What makes these scores useless, if anything does."""
+        return findings(*self.data, units=self.units)
+
+    @property
+    def refused(self) -> str | None:
+        """Why no threshold of these scores should be certified; None if nothing speaks against it."""
+        return next((one.sentence for one in self.findings if one.refuses), None)
+
+    @property
+    def positives(self) -> Floats:
+        """The positives' scores, ascending."""
+        return self.summary.positives
+
+
+@dataclass(frozen=True, eq=False)
+class Model(ScoredModel):
     """A model's labels and scores, and how to show single samples.
 
     Args:
@@ -47,8 +183,8 @@ class Model:
         units: one value per sample, the same for dependent samples, e.g. those of one patient.
         threshold: the threshold in use, chosen by these scores, e.g. that of a fitted model. The page shows it
             as it is. By default the report chooses.
-        others: more scores of this model by name, e.g. {"test": scores}. The page says how the threshold does
-            on them, beside the samples that chose it.
+        others: more scores of this model by name, e.g. {"test": scores}, or their summary. The page says how the
+            threshold does on them, beside the samples that chose it.
 
     >>> model = Model("new", np.array([0, 0, 1, 1]), np.array([0.1, 0.4, 0.3, 0.9]))
     >>> model.positives.tolist()
@@ -64,90 +200,57 @@ class Model:
     source: Mapping[str, str] = field(default_factory=dict)
     units: NDArray[Any] | None = None
     threshold: float | None = None
-    others: Mapping[str, Scores] = field(default_factory=dict)
+    others: Mapping[str, Scores | ScoreSummary] = field(default_factory=dict)
 
     @classmethod
     def of(cls, name: str, scores: Scores, **more: Any) -> "Model":
         """From `Scores` with their units; more: details, image, source, threshold, others."""
         return cls(name, scores.labels, scores.values, scores.ids, units=scores.units, **more)
 
-    @classmethod
-    def from_file(
-        cls,
-        path: Path,
-        columns: ScoreColumns,
-        name: str,
-        *,
-        show: Sequence[str] = (),
-        image: str | None = None,
-        images: Path | None = None,
-        test: Path | None = None,
-    ) -> "Model":
-        """From a score file. show, image: columns; images: a folder; test: a file; see `rankreg report --help`."""
-        header = column_names(path, columns.delimiter)
-        pictured = [image] if image else []
-        check_columns([*show, *pictured], header, str(path))
-        table = read_scores(path, columns)
-        others = {}
-        if test is not None:
-            tested = read_scores(test, columns)
-            rows = np.arange(len(tested.scores)) if tested.ids is None else tested.ids
-            units = None if tested.units is None else tested.units.astype(np.int64)
-            others["test"] = Scores(rows.astype(str), tested.labelled(), tested.scores, units)
-        used = {columns.score, columns.label, columns.id, image}
-        shown = list(show) or [column for column in header if column not in used][:SHOWN]
-        pictures: dict[int, str] = {}
-
-        def details(places: Sequence[int]) -> dict[str, list[str]]:
-            found = rows_of(path, places, [*shown, *pictured], columns.delimiter)
-            if image is not None:
-                pictures.update(zip(places, found[image], strict=True))
-            elif table.ids is not None:
-                pictures.update((place, str(table.ids[place])) for place in places)
-            return {column: found[column] for column in shown}
-
-        with path.open("rb") as content:
-            digest = hashlib.file_digest(content, "sha256").hexdigest()
-        return cls(
-            name,
-            table.labelled(),
-            table.scores,
-            table.ids,
-            details=details,
-            image=images_in(images or path.parent, pictures.__getitem__) if image or images else None,
-            source={"file": path.name, "column": columns.score, "sha256": digest}
-            | ({} if test is None else {"test": test.name}),
-            units=table.units,
-            others=others,
-        )
-
     @cached_property
     def sample(self) -> Sample:
-        """Checked once; messages name the model."""
+        """Labels, scores and units, checked."""
         try:
             return Sample.of(self.labels, self.scores, self.units)
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from error
 
     @cached_property
-    def findings(self) -> tuple[Finding, ...]:
-        """What makes these scores useless, if anything does."""
-        return findings(self.labels, self.scores, units=self.units)
+    def summary(self) -> ScoreSummary:
+        """The positives' scores, and how many negatives lie between them and at the threshold in use."""
+        levels = [] if self.threshold is None else [self.threshold]
+        return ScoreSummary.of(self.sample.positive, self.sample.scores, levels=levels)
 
     @property
-    def refused(self) -> str | None:
-        """Why no threshold of these scores should be certified; None if nothing speaks against it."""
-        return next((one.sentence for one in self.findings if one.refuses), None)
+    def data(self) -> tuple[Any, ...]:
+        """The summary; labels and scores where units are counted."""
+        return (self.summary,) if self.units is None else (self.labels, self.scores)
 
-    @cached_property
-    def positives(self) -> Floats:
-        """The positives' scores, ascending."""
-        return np.sort(self.sample.positives)
+    def bins(self, threshold: float) -> ScoreBins:
+        """The bins of the histogram.
 
-    @cached_property
-    def negatives(self) -> Floats:
-        """The negatives' scores, ascending."""
-        return np.sort(self.sample.negatives)
+        Args:
+            threshold: it is the edge of a bin.
+        """
+        scores, step = self.sample.scores, even_step(len(self.labels))
+        some = scores[::step][~self.sample.positive[::step]]
+        return ScoreBins.around(Overview(self.positives, some, self.summary.span), threshold)
+
+    def false_alarms(self, levels: Floats) -> NDArray[np.int64]:
+        """How many negatives reach each level.
+
+        Args:
+            levels: any thresholds.
+        """
+        return self.sample.false_alarms(levels)
+
+    def hardest(self, most: int) -> Hardest:
+        """The positives with the lowest scores and the negatives with the highest.
+
+        Args:
+            most: of either class.
+        """
+        return hardest_rows(self.sample.positive, self.sample.scores, most)
 
     def sample_name(self, place: int) -> str:
         """A sample's id, or its row counted from 1.
@@ -166,29 +269,90 @@ class Model:
         return {**self.source, "sha256 of labels and scores": content.hexdigest()}
 
 
-def files_and_columns(files: Sequence[Path], scores: Sequence[str]) -> list[tuple[Path, str]]:
-    """Each model's file and score column: one column for all files, several columns of one file, or one each."""
-    if len(scores) == 1 or len(files) == 1:
-        return [(file, score) for file in files for score in scores]
-    if len(files) == len(scores):
-        return list(zip(files, scores, strict=True))
-    raise ValueError(f"{len(files)} files and {len(scores)} --score columns: give one --score, or one per file")
+@dataclass(frozen=True, eq=False)
+class SummarizedModel(ScoredModel):
+    """A model whose scores are too many to hold: their summary, and a few samples.
+
+    The page has the same numbers as that of a `Model`. It cannot compare such models sample by sample.
+
+    Args:
+        name: what the page calls the model.
+        summary: of all its scores, e.g. merged from the parts of a cluster.
+        score_bins: bins of the histogram, whose levels the summary knows. Without them none is drawn.
+        hardest_samples: the samples to look at. Without them none are shown.
+        naming: from the place of a sample to its name; default: its row, counted from 1.
+        details: from places to columns of values, shown beside the hardest samples.
+        image: from a place to a picture, or None where there is none.
+        source: what the foot of the page says about the data, e.g. {"file": …, "sha256": …}.
+        threshold: the threshold in use, as for `Model`; the summary must know it as a level.
+        others: more scores of this model by name, or their summaries, as for `Model`.
+
+    >>> summary = ScoreSummary.of([0, 0, 1, 1], [0.1, 0.4, 0.3, 0.9])
+    >>> SummarizedModel("new", summary).positives.tolist()
+    [0.3, 0.9]
+    """
+
+    name: str
+    summary: ScoreSummary
+    score_bins: ScoreBins | None = None
+    hardest_samples: Hardest | None = None
+    naming: Callable[[int], str] | None = None
+    details: Details | None = None
+    image: Images | None = None
+    source: Mapping[str, str] = field(default_factory=dict)
+    threshold: float | None = None
+    others: Mapping[str, Scores | ScoreSummary] = field(default_factory=dict)
+
+    units = None
+
+    @property
+    def data(self) -> tuple[ScoreSummary]:
+        """The summary."""
+        return (self.summary,)
+
+    def bins(self, threshold: float) -> ScoreBins | None:
+        """The bins that were given.
+
+        Args:
+            threshold: one of their edges, if they were made for it.
+        """
+        return self.score_bins
+
+    def false_alarms(self, levels: Floats) -> NDArray[np.int64]:
+        """How many negatives reach each level.
+
+        Args:
+            levels: those of the summary.
+        """
+        return self.summary.false_alarms(levels)
+
+    def hardest(self, most: int) -> Hardest | None:
+        """The samples that were given.
+
+        Args:
+            most: of either class.
+        """
+        if self.hardest_samples is None:
+            return None
+        return Hardest(*(Rows(rows.places[:most], rows.scores[:most]) for rows in self.hardest_samples))
+
+    def sample_name(self, place: int) -> str:
+        """What the sample is called.
+
+        Args:
+            place: of the sample.
+        """
+        return f"row {place + 1:,}" if self.naming is None else self.naming(place)
+
+    def provenance(self) -> dict[str, str]:
+        """The source, and where it has no checksum one of the summary."""
+        if "sha256" in self.source:
+            return dict(self.source)
+        content = hashlib.sha256(json.dumps(self.summary.to_dict()).encode()).hexdigest()
+        return {**self.source, "sha256 of the summary": content}
 
 
-def short_names(pairs: Sequence[tuple[Path, str]]) -> list[str]:
-    """The shortest names that tell the models apart: file, column, or both."""
-    for names in (
-        [file.name.split(".")[0] or file.name for file, _ in pairs],
-        [column for _, column in pairs],
-        [file.name for file, _ in pairs],
-        [f"{file.name}, {column}" for file, column in pairs],
-    ):
-        if len(set(names)) == len(names):
-            return names
-    return [f"model {number}" for number in range(1, len(pairs) + 1)]
-
-
-def check_models(models: Sequence[Model]) -> None:
+def check_models(models: Sequence[ScoredModel]) -> None:
     """Between one and six models with distinct names, each with usable scores."""
     if not 1 <= len(models) <= MOST_MODELS:
         raise ValueError(f"a report shows 1 to {MOST_MODELS} models, got {len(models)}")
@@ -198,7 +362,21 @@ def check_models(models: Sequence[Model]) -> None:
     if len({model.units is None for model in models}) > 1:
         raise ValueError("some models have units and some have none: give them for all, or for none")
     for model in models:
-        _ = model.sample
+        _ = model.evidence
+
+
+def unpaired(first: ScoredModel, other: ScoredModel) -> str | None:
+    """Why two models cannot be compared sample by sample; None if they can. Raises if their samples differ."""
+    if isinstance(first, Model) and isinstance(other, Model):
+        return None
+    names, sizes = f"{first.name} and {other.name}", [one.summary.class_sizes() for one in (first, other)]
+    if sizes[0] != sizes[1]:
+        (n, m), (k, j) = sizes
+        raise ValueError(
+            f"{names} were not scored on the same samples: they have {n:,} and {k:,} positives, {m:,} and {j:,}"
+            " negatives"
+        )
+    return f"{names} were not compared sample by sample, because their scores were not held in memory"
 
 
 def paired_scores(first: Model, other: Model) -> tuple[NDArray[np.int64], Floats, Floats]:
@@ -222,61 +400,3 @@ def paired_scores(first: Model, other: Model) -> tuple[NDArray[np.int64], Floats
             f"{names} do not list the same samples in the same order: their labels differ; give sample ids (--id)"
         )
     return first.labels, first.scores, other.scores
-
-
-def rows_of(
-    path: Path, places: Sequence[int], columns: Sequence[str], delimiter: str = ","
-) -> dict[str, list[str]]:
-    """The cells of some rows, as text, in the order asked for."""
-    names = list(dict.fromkeys(columns))
-    if not names:
-        return {}
-    if is_parquet(path):
-        table = parquet_columns(path, names).iloc[list(places)].astype(str)
-        return {name: table[name].tolist() for name in names}
-    wanted, parts = pd.Index(sorted(set(places))), []
-    chunks: dict[str, Any] = {"dtype": str, "keep_default_na": False, "chunksize": CHUNK, "low_memory": False}
-    with readable_csv(path), pd.read_csv(path, sep=delimiter, usecols=names, **chunks) as reader:
-        for chunk in reader:
-            parts.append(chunk.loc[chunk.index.intersection(wanted)])
-            if chunk.index[-1] >= wanted[-1]:
-                break
-    found = pd.concat(parts).loc[list(places)]
-    return {name: found[name].tolist() for name in names}
-
-
-def images_in(folder: Path, name_of: Callable[[int], str]) -> Images:
-    """Pictures by name, with or without an ending; None for a picture that is missing or damaged.
-
-    A name that leads out of the folder, by itself or through a link, is a ValueError: a report is passed on and
-    must not contain files from elsewhere.
-    """
-    home = folder.resolve()
-
-    def image(place: int) -> "Image.Image | None":
-        name = name_of(place)
-        for ending in ENDINGS:
-            try:
-                path = (folder / (name + ending)).resolve()
-                there = path.is_file()
-            except (OSError, ValueError, RuntimeError):  # no name that a file can have, or links in a circle
-                return None
-            if not path.is_relative_to(home):
-                raise ValueError(
-                    f"the image {name!r} lies outside of {folder}: name images in that folder, or another folder"
-                    " with --images"
-                )
-            if there:
-                return _opened(path)
-        return None
-
-    return image
-
-
-def _opened(path: Path) -> "Image.Image | None":
-    try:
-        return read_rgb(path, 320)
-    except NoRangeError as error:
-        raise ValueError(f"{path} has {error}") from error
-    except (ValueError, OSError):
-        return None

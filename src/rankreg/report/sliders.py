@@ -4,11 +4,12 @@ A second binomial tail or incomplete beta function in JavaScript would be a seco
 stops are few (about 150 TPRs by 22 confidences), so the tables stay small whatever the number of samples.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankreg.metrics import empirical_thresholds
 from rankreg.notation import Record, percent
@@ -24,7 +25,7 @@ from rankreg.operating.guarantees import (
 )
 from rankreg.operating.points import NEARLY_ALL, rates_at
 from rankreg.operating.units import Per, Trials, rows_of, shares_units, units_of
-from rankreg.report.scored_model import Model
+from rankreg.report.scored_model import ScoredModel
 from rankreg.report.text import rounded_threshold
 
 Shares = tuple[float, ...]
@@ -169,14 +170,12 @@ def ranks_for(trials: Trials, stops: Stops) -> Ranks:
     """The rank behind every pair of stops; targets fixed beforehand hold together."""
     positives = rows_of(trials)
     certified = certified_ranks(trials, stops.tprs, stops.confidences)
-    # Which of the ordered positives each empirical threshold is, counted from the lowest.
-    usual = empirical_thresholds(np.arange(1.0, positives + 1), np.array(stops.tprs)).astype(np.int64)
+    usual = usual_ranks(positives, stops.tprs)
     fixed = certifiable(trials, stops)
     targets = [stops.tprs[stop] for stop in fixed]
+    sure = stops.confidences[stops.fixed_confidence]
     if targets:
-        certified[fixed, stops.fixed_confidence] = joint_ranks(
-            trials, targets, stops.confidences[stops.fixed_confidence]
-        )
+        certified[fixed, stops.fixed_confidence] = target_ranks(trials, targets, sure)
     used = np.where(certified > 0, certified, usual[:, None])
     ranks = np.unique(np.append(used, usual))
     places = np.searchsorted(ranks, used)
@@ -199,30 +198,43 @@ def ranks_for(trials: Trials, stops: Stops) -> Ranks:
     )
 
 
+def usual_ranks(positives: int, tprs: Sequence[float]) -> NDArray[np.int64]:
+    """Which of the ordered positives each empirical threshold is, counted from the lowest."""
+    return empirical_thresholds(np.arange(1.0, positives + 1), np.array(tprs)).astype(np.int64)
+
+
+def target_ranks(trials: Trials, tprs: Sequence[float], confidence: float) -> list[int]:
+    """The rank behind each target fixed beforehand: certified together, or the usual one for too few positives."""
+    ranks = dict(zip(tprs, usual_ranks(rows_of(trials), tprs).tolist(), strict=True))
+    within = [tpr for tpr in ranks if certified_rank(trials, tpr, confidence)]
+    if within:
+        ranks |= zip(within, joint_ranks(trials, within, confidence), strict=True)
+    return [ranks[tpr] for tpr in tprs]
+
+
 def certifiable(trials: Trials, stops: Stops) -> list[int]:
     """The fixed targets that so many positives can certify; no score has a say in it."""
     sure = stops.confidences[stops.fixed_confidence]
     return [stop for stop in stops.fixed_tprs if certified_rank(trials, stops.tprs[stop], sure)]
 
 
-def counts_for(model: Model, ranks: Ranks, stops: Stops, per: Per = "row") -> Counts:
+def counts_for(model: ScoredModel, ranks: Ranks, stops: Stops, per: Per = "row") -> Counts:
     """Thresholds, counts and exact bounds of one model."""
-    judged = model.sample.judged(per)
-    ordered, rows, negatives = np.sort(judged.scores), model.positives, model.negatives
+    judged, trials = model.evidence.judged(per), model.evidence.negative_trials
+    ordered, rows = np.sort(judged.scores), model.positives
     thresholds = ordered[np.array(ranks.ranks) - 1].astype(np.float64)
     if model.threshold is not None:
         _check_in_use(model.name, model.threshold, float(thresholds[-1]), ranks, stops)
         thresholds[-1] = model.threshold
     caught = len(ordered) - np.searchsorted(ordered, thresholds, side="left")
-    false = len(negatives) - np.searchsorted(negatives, thresholds, side="left")
+    false = model.evidence.false_alarms(thresholds)
     in_cells = false[ranks.places]
     sure = np.tile(stops.confidences, len(stops.tprs))
     fixed = certifiable(judged.trials, stops)
-    trials = model.sample.negative_trials
     if fixed:
         cells = [stops.cell(stop, stops.fixed_confidence) for stop in fixed]
         sure[cells] = fpr_share(trials, stops.confidences[stops.fixed_confidence], len(fixed))
-    low, high = bounds(in_cells, trials, sure, anywhere=model.sample.mixed)
+    low, high = bounds(in_cells, trials, sure, anywhere=model.evidence.mixed)
     tied = np.searchsorted(ordered, thresholds, side="right") - (len(ordered) - caught) > 1
     return Counts(
         name=model.name,

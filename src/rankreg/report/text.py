@@ -28,7 +28,7 @@ from rankreg.operating import (
 from rankreg.operating.guarantees import certified_rank
 from rankreg.operating.points import assumption, point_at
 from rankreg.operating.units import Per
-from rankreg.report.scored_model import Model
+from rankreg.report.scored_model import ScoredModel
 
 Lines = list[tuple[str, str]]
 Basis = Literal["held-out", "out-of-fold"]
@@ -55,7 +55,7 @@ class Card:
 
 
 def cards(
-    models: Sequence[Model],
+    models: Sequence[ScoredModel],
     tprs: Sequence[float],
     confidence: float,
     prevalence: float | None,
@@ -66,13 +66,13 @@ def cards(
     found = []
     targets = list(dict.fromkeys(tprs))
     for model in models:
-        trials = model.sample.judged(per).trials
+        trials = model.evidence.judged(per).trials
         within = [tpr for tpr in targets if certified_rank(trials, tpr, confidence) and model.refused is None]
         settings: dict[str, Any] = {"prevalence": prevalence, "per": per}
         points = {}
         if within:
             together = certify_targets(
-                model.labels, model.scores, tprs=within, confidence=confidence, units=model.units, **settings
+                *model.data, tprs=within, confidence=confidence, units=model.units, **settings
             )
             points = {point.tpr: _in_use(model, point, settings) for point in together.points}
         for tpr in targets:
@@ -83,7 +83,7 @@ def cards(
     return found
 
 
-def _in_use(model: Model, point: OperatingPoint, settings: dict[str, Any]) -> OperatingPoint:
+def _in_use(model: ScoredModel, point: OperatingPoint, settings: dict[str, Any]) -> OperatingPoint:
     """The point at the model's own threshold, if it has one."""
     if model.threshold is None:
         return point
@@ -92,11 +92,11 @@ def _in_use(model: Model, point: OperatingPoint, settings: dict[str, Any]) -> Op
         "confidence": point.confidence,
         "fpr_confidence": point.fpr_confidence,
     }
-    return point_at(model.sample, point.rank, threshold=model.threshold, **target, **settings)
+    return point_at(model.evidence, point.rank, threshold=model.threshold, **target, **settings)
 
 
-def _certified(model: Model, point: OperatingPoint, basis: Basis = "held-out") -> Card:
-    found = findings(model.labels, model.scores, threshold=point.threshold, units=model.units)
+def _certified(model: ScoredModel, point: OperatingPoint, basis: Basis = "held-out") -> Card:
+    found = findings(*model.data, threshold=point.threshold, units=model.units)
     word = WORDS[basis]
     said = [*finding_lines(found), (word.capitalize(), promise(point)), *point_lines(point, advice="")[1:]]
     text = f"{model.name}, {word} on {point.positives:,} positives and {point.negatives:,} negatives\n"
@@ -105,8 +105,8 @@ def _certified(model: Model, point: OperatingPoint, basis: Basis = "held-out") -
     return Card(model.name, point.tpr, True, "", text, content, word)
 
 
-def _uncertified(model: Model, tpr: float, per: Per, because: str, basis: Basis = "held-out") -> Card:
-    usual = float(empirical_thresholds(model.sample.judged(per).scores, np.array([tpr]))[0])
+def _uncertified(model: ScoredModel, tpr: float, per: Per, because: str, basis: Basis = "held-out") -> Card:
+    usual = float(empirical_thresholds(model.evidence.judged(per).scores, np.array([tpr]))[0])
     in_use = usual if model.threshold is None else model.threshold
     word = WORDS[basis]
     if basis == "out-of-fold" and model.refused is None:

@@ -27,6 +27,7 @@ NAMED: dict[str, _Kind] = {
     "cifar100": _Kind("seed", "ratio", 32),
     "cifar10-lt": _Kind("seed", "imbalance", 32),
     "ham10000": _Kind("seed", "ratio", 64),
+    "elpv": _Kind("seed", "ratio", 96),
     "melanoma": _Kind("member", None, 256),
 }
 MULTICLASS = ("cifar10-lt",)

@@ -118,7 +118,8 @@ const rankreg = (() => {
   function update() {
     const at = setting();
     const values = models.map((_, model) => valuesAt(model, at));
-    const fixed = stops.fixed_tprs.includes(at.tpr) && at.confidence === stops.fixed_confidence;
+    const started = stops.fixed_tprs.includes(at.tpr) && at.confidence === stops.fixed_confidence;
+    const fixed = started && !data.promised;
     const modelOf = (element) => element.closest("[data-model]")?.dataset.model ?? 0;
     const flags = values.map((now) => ({
       enough: now.enough, too_few: !now.enough,
@@ -143,7 +144,7 @@ const rankreg = (() => {
       byId(`${name}-now`).textContent = text;
       slider.setAttribute("aria-valuetext", text);
     }
-    byId("reset").hidden = fixed && at.prevalence === stops.fixed_prevalence;
+    byId("reset").hidden = started && at.prevalence === stops.fixed_prevalence;
     document.body.classList.toggle("exploratory", !fixed);
     moveMarkers(values);
     moveCuts(values);

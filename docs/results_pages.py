@@ -1,0 +1,182 @@
+"""The pages on results: templates in docs/pages, filled with numbers from the records."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from rankreg.notation import plain, signed
+from rankreg.operating import Interval
+from rankreg_bench.arms import ARMS
+from rankreg_bench.grids import experiment_of
+from rankreg_bench.pages import Number, limits
+from rankreg_bench.records import Selection
+from rankreg_bench.tables import MEAN, pages_of
+
+DOCS = Path(__file__).parent
+RECORDS = DOCS.parent / "records"
+PAGES = ("results.md", "more-results.md")
+DEFAULT = "among-negatives-weight-0.1"
+BCE_ONLY = ("cifar10-200", "cifar100-200")  # other losses were not run
+LONG_CONTRASTS = (
+    ("buffer", "base"),
+    ("oversampling", "base"),
+    ("probability", "buffer"),
+    ("rankreg", "buffer"),
+    (DEFAULT, "buffer"),
+    ("alm", "base"),
+)
+
+Place = tuple[str, str, str, str, str]  # data, test, arm, measure, kind
+
+
+@dataclass(frozen=True)
+class ShortRow:
+    """A row of the table of short runs: an experiment on one data set; `last`: arms of the last epoch."""
+
+    title: str
+    runs: str
+    experiment: str
+    data: str = ""
+    test: str = "extended"
+    last: str = ""
+    default_in: str = ""
+
+
+SHORT_ROWS = (
+    ShortRow("CIFAR-10 1:100 (44)", "8, 5", "cifar10-100", default_in="controls"),
+    ShortRow("CIFAR-100 1:100 (20)", "8, 5", "cifar100-100", default_in="controls"),
+    ShortRow("CIFAR-10 1:100, labels flipped, mean of 5 to 50 %", "BCE, 3", "label-noise", MEAN),
+    ShortRow("CIFAR-10 1:200 (22)", "BCE, 3", "cifar10-200"),
+    ShortRow("CIFAR-100 1:200 (10)", "BCE, 3", "cifar100-200"),
+    ShortRow("CIFAR-100 1:100 (20), last epoch", "BCE, 10", "last-epoch", "cifar100-100", last="-last"),
+    ShortRow("CIFAR-100 1:200 (10), last epoch", "BCE, 10", "last-epoch", "cifar100-200", last="-last"),
+    ShortRow("CIFAR-10 1:10 (441)", "BCE, 3", "more-positives", "cifar10-10", default_in="more-positives"),
+    ShortRow("CIFAR-100 1:20 (101)", "BCE, 3", "more-positives", "cifar100-20", default_in="more-positives"),
+    ShortRow("skin lesions 1:170", "BCE, 3", "ham10000", "ham10000-170", test="official"),
+)
+
+
+@cache
+def numbers_of(experiment: str) -> Mapping[Place, Number]:
+    """All numbers of an experiment's table; of several base losses only the mean over them."""
+    only = ("bce",) if experiment in BCE_ONLY else ()
+    selection = Selection(experiment, experiment_of(experiment).preset, RECORDS, only=only)
+    found = [number for page in pages_of(selection) for number in page.numbers]
+    return {(n.data, n.test, n.arm, n.measure, n.kind): n for n in found if n.loss in ("all", "bce")}
+
+
+def number_at(
+    experiment: str, arm: str, measure: str = "auc", data: str = "", test: str = "extended", kind: str = "single"
+) -> Number | None:
+    """One number of a table; None if its runs have no record."""
+    return numbers_of(experiment).get((data or experiment, test, arm, measure, kind))
+
+
+def level(
+    experiment: str, arm: str, measure: str = "auc", data: str = "", test: str = "extended", kind: str = "single"
+) -> str:
+    """A level with one decimal, or a dash."""
+    number = number_at(experiment, arm, measure, data, test, kind)
+    return "–" if number is None else plain(number.value)
+
+
+def with_limits(number: Number | None) -> str:
+    """A difference with its interval, `+9.1 (6.1 to 12.2)`, or a dash."""
+    if number is None:
+        return "–"
+    if number.low is None or number.high is None:
+        return f"{signed(number.value)} (one split)"
+    return f"{signed(number.value)} {limits(Interval(number.value, number.low, number.high, 0.95))}"
+
+
+def gap(
+    experiment: str, first: str, second: str, measure: str = "auc", data: str = "", test: str = "extended"
+) -> str:
+    """The paired difference of two arms, first − second."""
+    return with_limits(number_at(experiment, f"{first} minus {second}", measure, data, test, "difference"))
+
+
+def gain(experiment: str, measure: str, test: str = "extended") -> str:
+    """What the ensembles of RankReg gain over the better of base and ALM."""
+    found = number_at(experiment, "rankreg over better of base and ALM", measure, "", test, "ensemble gain")
+    if found is None or found.low is None or found.high is None:
+        return "–"
+    ends = (plain(found.low), plain(found.high))
+    return f"{plain(found.value)} [{ends[0]} to {ends[1]}]"
+
+
+def published_gain(experiment: str, measure: str) -> str:
+    """The paper's gain over the better of base and ALM."""
+    found = number_at(experiment, "rankreg over better of base and ALM", measure, "", "official", "ensemble gain")
+    return "–" if found is None or found.published is None else plain(found.published)
+
+
+def _about_the_term(text: str) -> str:
+    """Bold where the interval excludes zero."""
+    inside = text[text.find("(") + 1 : -1].replace("−", "-").split(" to ")
+    told_apart = len(inside) == 2 and float(inside[0]) * float(inside[1]) > 0
+    return f"**{text}**" if told_apart else text
+
+
+def short_table() -> str:
+    """The table of short runs: what the buffer adds to the base loss, and what the term adds to the buffer."""
+    lines = [
+        "| data (training positives) | base losses, splits | buffer − base, AUC | RankReg − buffer, AUC | FPR@95"
+        " | default term − buffer, AUC |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in SHORT_ROWS:
+        place = {"data": row.data, "test": row.test}
+        ranked, buffered, base = f"rankreg{row.last}", f"buffer{row.last}", f"base{row.last}"
+        own = {"data": row.data or row.experiment, "test": row.test}
+        default = gap(row.default_in, DEFAULT, "buffer", **own) if row.default_in else ""
+        cells = [
+            gap(row.experiment, buffered, base, **place),
+            _about_the_term(gap(row.experiment, ranked, buffered, **place)),
+            _about_the_term(gap(row.experiment, ranked, buffered, "fpr@95", **place)),
+            _about_the_term(default) if default else "",
+        ]
+        lines.append(f"| {row.title} | {row.runs} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def long_table() -> str:
+    """The table of converged runs: the AUC of every arm, then the questions of docs/decisions/0055."""
+    sets = ("cifar10-100", "cifar100-100")
+    lines = ["| | CIFAR-10 1:100 (44) | splits | CIFAR-100 1:100 (20) | splits |", "|---|---|---|---|---|"]
+    for arm in experiment_of("methods").arms:
+        found = [number_at("methods", arm, data=data) for data in sets]
+        lines.append(_long_row(ARMS[arm].title, [plain(n.value) if n else "–" for n in found], found))
+    for first, second in LONG_CONTRASTS:
+        contrast = f"{first} minus {second}"
+        found = [number_at("methods", contrast, data=data, kind="difference") for data in sets]
+        title = f"{ARMS[first].title} − {ARMS[second].title}".replace("+ ", "")
+        lines.append(_long_row(title, [with_limits(n) for n in found], found))
+    return "\n".join(lines)
+
+
+def _long_row(title: str, cells: list[str], found: list[Number | None]) -> str:
+    splits = [str(n.splits) if n else "0" for n in found]
+    return f"| {title} | {cells[0]} | {splits[0]} | {cells[1]} | {splits[1]} |"
+
+
+def page(name: str) -> str:
+    """A page of `PAGES`, as it should stand in docs."""
+    environment = Environment(
+        loader=FileSystemLoader(DOCS / "pages"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.globals.update(
+        level=level,
+        gap=gap,
+        gain=gain,
+        published_gain=published_gain,
+        short_table=short_table,
+        long_table=long_table,
+    )
+    return environment.get_template(f"{name}.jinja").render(default=DEFAULT)
