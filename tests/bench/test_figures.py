@@ -285,8 +285,8 @@ def test_learning_curves_are_the_means_of_the_recorded_epochs(tmp_path: Path) ->
     figure = figure_of(choose("learning-curves", tmp_path, splits=2, only=("cifar10-100",)))
     base, buffer = (np.asarray(line.get_xydata()) for line in figure.axes[0].get_lines()[:2])
     assert base[0].tolist() == [1, 50.5]
-    assert base[-1].tolist() == [100, 75.25]
-    assert buffer[-1].tolist() == [100, 62.75]  # its 50 epochs have twice the samples
+    assert base[-1].tolist() == [150, 87.75]
+    assert buffer[-1].tolist() == [150, 69.0]  # its 75 epochs have twice the samples
     assert len(figure.axes) == 2
 
 

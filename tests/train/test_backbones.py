@@ -202,7 +202,9 @@ def test_a_bundle_holds_a_backbone_whole(lite0: EfficientNetLite0, tmp_path: Pat
 
 def test_training_starts_from_the_difference_of_the_class_means(lite0: EfficientNetLite0) -> None:
     splits = bright_and_dark(64)
-    config = TrainConfig(model=BackboneShape(side=32, trainable=0, flips=False), epochs=1, learning_rate=1e-12)
+    config = TrainConfig(
+        model=BackboneShape(side=32, trainable=0, flips=False), epochs=1, learning_rate=1e-12, precision="float32"
+    )
     run = train(splits, config, score_parts=("train",), progress=False)
     part = splits["train"]
     rows = features(lite0, part.inputs(), side=32, flips=False).astype(np.float64)
