@@ -24,8 +24,8 @@ from rankreg.bundle.ensemble import (
     TableViews,
     View,
     Views,
+    learner_card,
 )
-from rankreg.bundle.ensemble_files import learner_card
 from rankreg.bundle.storage import save_ensemble
 from rankreg.bundle.trees import Trees
 from rankreg.datasets.preprocessing import TablePreprocessor

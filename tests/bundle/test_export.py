@@ -20,8 +20,7 @@ from sklearn.datasets import load_digits
 from torch import nn
 
 from rankreg.bundle import Bundle, Threshold, export_onnx, predict
-from rankreg.bundle.onnx_graph import Graph, add_network
-from rankreg.bundle.onnx_trees import add_lines, add_trees
+from rankreg.bundle.onnx_graph import Graph, add_lines, add_network, add_trees
 from rankreg.bundle.storage import save_bundle
 from rankreg.bundle.trees import Tree, Trees
 from rankreg.datasets.images import read_image

@@ -287,6 +287,11 @@ class LearnerCard(_Part):
         return self
 
 
+def tree_file(learner: str, fold: int) -> str:
+    """The name of the file with a member's trees."""
+    return f"trees-{learner}-{fold}.txt"
+
+
 class BundleCard(_Part):
     """Everything about a model but its weights: the content of bundle.json.
 
@@ -340,6 +345,9 @@ class BundleCard(_Part):
         if (self.version == 1) != (self.model is not None) or (self.version == 2) != bool(self.learners):
             raise ValueError("version 1 has a model, version 2 has learners")
         _check_distinct([learner.name for learner in self.learners], "the names of the learners")
+        grown = [learner for learner in self.learners if learner.kind == "trees"]
+        if self.trees.keys() != {tree_file(one.name, fold) for one in grown for fold in range(one.members)}:
+            raise ValueError("it does not list the files of its trees")
         try:
             inputs = read_inputs(self.preprocessing)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""An ensemble at work: members of several learners, put on one scale and averaged.
+"""An ensemble: members of several learners, put on one scale and averaged; as arrays and texts, and back.
 
     score(x) = Σ_m w_m · scale_m(member_m(x)) / Σ_m w_m
 
@@ -6,20 +6,23 @@ A learner has a member for every fold, which has not seen the samples of that fo
 that fold give the member its scale: −log of the share of them that score higher.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from textwrap import shorten
 from typing import Any, Literal, Protocol
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from rankreg.backbones import TimmShape, features
+from rankreg.bundle.card import LearnerCard, tree_file
 from rankreg.bundle.tree_tables import TreeTables
 from rankreg.bundle.trees import Trees, score_trees
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.models import Backbone, BackboneShape
+from rankreg.models import Backbone, BackboneShape, ModelShape, build_model
 from rankreg.train import score
 
 Floats = NDArray[np.float64]
@@ -29,6 +32,11 @@ AT_ONCE = 2**22  # numbers of a view that are scored at once
 KNOTS = 96
 NOISE = 1e-6  # of the largest score: so close, two scores may differ by rounding only
 SMALLEST = 1e-100  # no score of ours is that small, but 0
+MOST_KNOTS = 1000
+LARGEST_TREES = 100_000_000  # bytes of one file
+LARGEST_NUMBER, LARGEST_NAME = 8, 1000  # bytes of one weight, and of the name and shape of an array of them
+NETWORK = "network."  # how names of a network's weights start
+SCALE = ("scale.knots", "scale.levels", "scale.slopes")
 
 
 class Views(Protocol):
@@ -127,6 +135,7 @@ class Network:
 
 
 Member = Linear | Trees | Network
+KINDS: dict[type, Literal["linear", "trees", "network"]] = {Linear: "linear", Trees: "trees", Network: "network"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,8 +268,148 @@ class Ensemble:
         """The learners by their names."""
         return {learner.name: learner for learner in self.learners}
 
-    def members(self) -> Iterator[tuple[str, int, Member, NegativeRanks]]:
-        """Every member with the name of its learner, its fold and its scale."""
-        for learner in self.learners:
-            for fold, (member, scale) in enumerate(zip(learner.members, learner.scales, strict=True)):
-                yield learner.name, fold, member, scale
+
+def learner_card(
+    fitted: FittedLearner, *, model: ModelShape | None = None, settings: Mapping[str, object] | None = None
+) -> LearnerCard:
+    """What the card says about a learner; model: the shape of its networks."""
+    return LearnerCard(
+        name=fitted.name,
+        kind=KINDS[type(fitted.members[0])],
+        view=fitted.view,
+        members=len(fitted.members),
+        weights=tuple(fitted.weights),
+        model=model,
+        settings=dict(settings or {}),
+    )
+
+
+def pack(fitted: FittedLearner) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The learner's numbers by name, and its trees by the name of their file."""
+    arrays: dict[str, Tensor] = {}
+    texts: dict[str, str] = {}
+    for fold, (member, scale) in enumerate(zip(fitted.members, fitted.scales, strict=True)):
+        place = f"{fitted.name}.{fold}"
+        values = (scale.knots, scale.levels, np.asarray(scale.slopes))
+        arrays |= {f"{place}.{name}": torch.tensor(value) for name, value in zip(SCALE, values, strict=True)}
+        if isinstance(member, Linear):
+            arrays[f"{place}.weights"] = torch.tensor(member.weights)
+            arrays[f"{place}.bias"] = torch.tensor([member.bias], dtype=torch.float64)
+        elif isinstance(member, Trees):
+            texts[tree_file(fitted.name, fold)] = member.text()
+        else:
+            state = member.network.state_dict()
+            arrays |= {f"{place}.{NETWORK}{name}": value.detach().cpu() for name, value in state.items()}
+    return {name: value.contiguous() for name, value in arrays.items()}, texts
+
+
+def unpack(
+    card: LearnerCard, features: int | None, arrays: Mapping[str, Tensor], texts: Mapping[str, str]
+) -> FittedLearner:
+    """The learner that `pack` took apart.
+
+    features: how many numbers a prepared row has; None for images.
+
+    Raises:
+        ValueError: if something is missing, has another shape or is not finite.
+    """
+    members: list[Member] = []
+    scales = []
+    for fold in range(card.members):
+        place = f"{card.name}.{fold}"
+        own = {name[len(place) + 1 :]: value for name, value in arrays.items() if name.startswith(f"{place}.")}
+        try:
+            _check_names(own, card.kind)
+            scales.append(_scale(own))
+            members.append(_member(card, fold, features, own, texts))
+        except (KeyError, RuntimeError) as error:
+            raise ValueError(f"member {fold} of {card.name} is not whole: {first_lines(error)}") from error
+        except ValueError as error:
+            raise ValueError(f"member {fold} of {card.name}: {error}") from error
+    return FittedLearner(card.name, card.view, members, scales, card.weights)
+
+
+def _check_names(own: Mapping[str, Tensor], kind: str) -> None:
+    known = (*SCALE, *(("weights", "bias") if kind == "linear" else ()))
+    for name in own:
+        if name not in known and not (kind == "network" and name.startswith(NETWORK)):
+            raise ValueError(f"it has a part {name!r:.40} that is not known")
+
+
+def _scale(own: Mapping[str, Tensor]) -> NegativeRanks:
+    knots, levels, slopes = (_numbers(own[name], MOST_KNOTS) for name in SCALE)
+    if slopes.shape != (2,):
+        raise ValueError("the scale has two slopes")
+    return NegativeRanks(knots, levels, (float(slopes[0]), float(slopes[1])))
+
+
+def _member(
+    card: LearnerCard, fold: int, features: int | None, own: Mapping[str, Tensor], texts: Mapping[str, str]
+) -> Member:
+    if card.kind == "linear":
+        weights, bias = _numbers(own["weights"], features or 0), _numbers(own["bias"], 1)
+        if weights.shape != (features,) or bias.shape != (1,):
+            raise ValueError(f"{len(weights)} weights do not fit {features} features")
+        return Linear(weights, float(bias[0]))
+    if card.kind == "trees":
+        trees = Trees.parse(texts[tree_file(card.name, fold)])
+        if trees.features != features:
+            raise ValueError(f"the trees take {trees.features} features, there are {features}")
+        return trees
+    assert card.model is not None  # the card saw to it
+    return Network(fill_network(empty_network(card.model), weights_below(NETWORK, own)))
+
+
+def _numbers(values: Tensor, most: int) -> NDArray[np.float64]:
+    """A vector of finite doubles."""
+    if values.dtype != torch.float64 or values.ndim != 1 or len(values) > most or not bool(values.isfinite().all()):
+        raise ValueError("a vector of finite numbers in double precision was expected")
+    found: NDArray[np.float64] = values.numpy()
+    return found
+
+
+def weights_below(start: str, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The arrays whose names start so, by the rest of their names."""
+    return {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
+
+
+def empty_network(shape: ModelShape) -> nn.Module:
+    """A network that takes no memory before its weights are there."""
+    with torch.device("meta"):
+        return build_model(shape)
+
+
+def fill_network(network: nn.Module, weights: Mapping[str, Tensor]) -> nn.Module:
+    """Give a network its weights, without a copy; it is then in evaluation mode.
+
+    Raises:
+        ValueError: a weight has another type, and would fail at the first sample, or is not finite.
+        RuntimeError: a weight is missing, is unknown or has another shape.
+    """
+    for name, wanted in network.state_dict().items():
+        if name in weights and weights[name].dtype != wanted.dtype:
+            raise ValueError(f"{name} is {weights[name].dtype} instead of {wanted.dtype}")
+    network.load_state_dict(weights, assign=True)
+    for name, value in weights.items():
+        if not bool(value.isfinite().all()):
+            raise ValueError(f"the weights {name} are not finite")
+    return network.eval()
+
+
+def largest_file(network: nn.Module) -> int:
+    """How many bytes the weights of a network take at most, names included."""
+    return sum(LARGEST_NUMBER * value.numel() + LARGEST_NAME for value in network.state_dict().values())
+
+
+def largest_ensemble(cards: Sequence[LearnerCard], features: int | None) -> int:
+    """How many bytes the arrays of such learners take at most, names included."""
+    size = 100_000
+    for card in cards:
+        own = (2 * MOST_KNOTS + (features or 0)) * LARGEST_NUMBER + 2 * LARGEST_NAME
+        size += card.members * (own + (0 if card.model is None else largest_file(empty_network(card.model))))
+    return size
+
+
+def first_lines(error: Exception) -> str:
+    """What is wrong, in short: torch lists every weight there is."""
+    return shorten(" ".join(str(error).split("\n")[:2]), 300)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from rankreg.backbones import TimmShape
-from rankreg.bundle.answers import ANSWERS
 from rankreg.bundle.card import BundleCard, ImageInputs, TableInputs, read_inputs
 from rankreg.bundle.ensemble import Ensemble, FittedLearner, Linear, NegativeRanks, Network
-from rankreg.bundle.onnx_graph import Graph, add_features, add_network, onnx_package
+from rankreg.bundle.evaluation import ANSWERS
+from rankreg.bundle.onnx_graph import Graph, add_features, add_lines, add_network, add_trees, onnx_package
 from rankreg.bundle.onnx_inputs import (
     IMAGES,
     NUMBERS,
@@ -25,7 +25,6 @@ from rankreg.bundle.onnx_inputs import (
     missing_text,
     probes,
 )
-from rankreg.bundle.onnx_trees import add_lines, add_trees
 from rankreg.bundle.storage import Bundle
 from rankreg.bundle.trees import Trees
 from rankreg.datasets.preprocessing import TablePreprocessor
@@ -85,7 +84,8 @@ def export_onnx(bundle: Bundle, out: Path | str, *, force: bool = False) -> Expo
     ['size']
     """
     target = check_onnx_path(Path(out), force=force)
-    _check_size(sum(_bytes(network) for network in _networks(bundle)))
+    weights = (value for network in _networks(bundle.model) for value in network.state_dict().values())
+    _check_size(sum(value.numel() * value.element_size() for value in weights))
     inputs = read_inputs(bundle.card.preprocessing)
     model = build(bundle, inputs)
     _check_size(model.ByteSize())
@@ -109,14 +109,11 @@ def check_onnx_path(out: Path, *, force: bool) -> Path:
     return out
 
 
-def _networks(bundle: Bundle) -> list[nn.Module]:
-    if isinstance(bundle.model, nn.Module):
-        return [bundle.model]
-    return [member.network for _, _, member, _ in bundle.model.members() if isinstance(member, Network)]
-
-
-def _bytes(network: nn.Module) -> int:
-    return sum(value.numel() * value.element_size() for value in network.state_dict().values())
+def _networks(model: nn.Module | Ensemble) -> list[nn.Module]:
+    if isinstance(model, nn.Module):
+        return [model]
+    members = (member for learner in model.learners for member in learner.members)
+    return [member.network for member in members if isinstance(member, Network)]
 
 
 def _check_size(size: int) -> None:

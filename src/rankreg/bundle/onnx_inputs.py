@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.bundle.card import ImageInputs, TableInputs
-from rankreg.bundle.onnx_graph import Graph
-from rankreg.bundle.onnx_trees import add_lines
+from rankreg.bundle.onnx_graph import Graph, add_lines
 from rankreg.datasets.preprocessing import (
     DEVIATIONS,
     FARTHEST,

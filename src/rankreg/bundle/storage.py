@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 from uuid import uuid4
 
@@ -22,7 +21,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from rankreg.backbones import TimmShape, empty_backbone
+from rankreg.backbones import empty_backbone
 from rankreg.bundle.card import (
     FORMAT_VERSIONS,
     BundleCard,
@@ -33,12 +32,25 @@ from rankreg.bundle.card import (
     first_fault,
     read_inputs,
 )
-from rankreg.bundle.ensemble import Ensemble, FrozenBackbone, ImageViews, TableViews
-from rankreg.bundle.ensemble_files import LARGEST_TREES, check_types, largest_size, pack, tree_file, unpack
+from rankreg.bundle.ensemble import (
+    LARGEST_TREES,
+    Ensemble,
+    FrozenBackbone,
+    ImageViews,
+    TableViews,
+    empty_network,
+    fill_network,
+    first_lines,
+    largest_ensemble,
+    largest_file,
+    pack,
+    unpack,
+    weights_below,
+)
 from rankreg.bundle.model_card import FILE as MODEL_CARD
 from rankreg.bundle.model_card import model_card
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.models import Backbone, BackboneShape, build_model
+from rankreg.models import ModelShape
 from rankreg.notation import json_value
 from rankreg.safe_files import read_json, read_within, write_whole
 from rankreg.train import score
@@ -46,9 +58,10 @@ from rankreg.train import score
 CARD = "bundle.json"
 WEIGHTS = "model.safetensors"
 ABANDONED = 3600  # seconds: nobody writes a bundle for so long
-LARGEST_NUMBER, LARGEST_NAME = 8, 1000  # bytes of one weight, and of the name and shape of an array of them
 INNER = "bundle"  # the folder that `rankreg fit` puts it into
 BACKBONE = "backbone."  # how names of its weights start
+AGAIN = "get the bundle again"
+UNFIT = f"do not fit the network that {CARD} describes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,88 +180,53 @@ def load_bundle(folder: Path | str) -> Bundle:
     """
     home = _home(Path(folder))
     card = _read_card(home / CARD)
-    if not (home / WEIGHTS).is_file():
-        what = f"{home / WEIGHTS} is not a file" if (home / WEIGHTS).exists() else f"{home} has no {WEIGHTS}"
-        raise ValueError(f"{what}: the bundle is not whole; copy all of its files")
-    if card.model is None:
-        return _load_ensemble(home, card)
+    for name in (WEIGHTS, *card.trees):
+        if not (home / name).is_file():
+            what = f"{home / name} is not a file" if (home / name).exists() else f"{home} has no {name}"
+            raise ValueError(f"{what}: the bundle is not whole; copy all of its files, or {AGAIN}")
     try:
-        with torch.device("meta"):  # no memory for a network that the weights do not fill
-            model = build_model(card.model)
+        model = _read_ensemble(home, card) if card.model is None else _read_network(home, card, card.model)
+    except (SafetensorError, UnicodeDecodeError, RuntimeError) as error:
+        why = first_lines(error)
+        raise ValueError(f"{home}: the weights {UNFIT}, or are damaged: {why}; {AGAIN}") from error
     except ValueError as error:
-        raise ValueError(f"{home}: {error}") from error
-    values = model.state_dict()
-    most = sum(LARGEST_NUMBER * value.numel() + LARGEST_NAME for value in values.values())
-    packed = _read_checked(home / WEIGHTS, card.weights.sha256, most)
-    try:
-        weights: Mapping[str, Tensor] = load(packed)
-        check_types(weights, model)
-        model.load_state_dict(weights, assign=True)
-    except (SafetensorError, RuntimeError, ValueError) as error:
-        why = shorten(" ".join(str(error).split("\n")[:2]), 300)  # torch lists every weight there is
-        raise ValueError(f"{home}: the weights do not fit the network that {CARD} describes: {why}") from error
-    bad = [name for name, value in weights.items() if not bool(value.isfinite().all())]
-    if bad:
-        raise ValueError(f"{home}: the weights {bad[0]} are not finite; the bundle cannot be used")
+        advice = "" if AGAIN in str(error) else f"; {AGAIN}"
+        raise ValueError(f"{home}: {error}{advice}") from error
+    return Bundle(model, card)
+
+
+def _read_network(home: Path, card: BundleCard, shape: ModelShape) -> nn.Module:
+    network = empty_network(shape)
+    weights = load(_read_checked(home / WEIGHTS, card.weights.sha256, largest_file(network)))
+    fill_network(network, weights)
     if card.preprocessing["kind"] == "image":
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return Bundle(model.eval(), card)
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network
 
 
-def _load_ensemble(home: Path, card: BundleCard) -> Bundle:
+def _read_ensemble(home: Path, card: BundleCard) -> Ensemble:
     inputs = read_inputs(card.preprocessing)
     features = inputs.features if isinstance(inputs, TableInputs) else None
-    try:
-        frozen = None if card.backbone is None else empty_backbone(card.backbone)
-        most = largest_size(card.learners, features or (frozen.width if frozen is not None else None))
-        if frozen is not None:
-            most += sum(LARGEST_NUMBER * value.numel() + LARGEST_NAME for value in frozen.state_dict().values())
-    except ValueError as error:
-        raise ValueError(f"{home}: {error}") from error
-    packed = _read_checked(home / WEIGHTS, card.weights.sha256, most)
-    expected = {
-        tree_file(learner.name, fold)
-        for learner in card.learners
-        if learner.kind == "trees"
-        for fold in range(learner.members)
+    backbone, most = None, 0
+    if card.backbone is not None:
+        network = empty_backbone(card.backbone)
+        features, most = network.width, largest_file(network)
+        backbone = FrozenBackbone(network, card.backbone)
+    most += largest_ensemble(card.learners, features)
+    arrays = load(_read_checked(home / WEIGHTS, card.weights.sha256, most))
+    texts = {
+        name: _read_checked(home / name, sha256, LARGEST_TREES).decode("ascii")
+        for name, sha256 in card.trees.items()
     }
-    if expected != card.trees.keys():
-        raise ValueError(f"{home / CARD} does not list the files of its trees; get the bundle again")
-    try:
-        arrays = load(packed)
-        texts = {}
-        for name, sha256 in card.trees.items():
-            if not (home / name).is_file():
-                raise ValueError(
-                    f"it has no {name}: it is not whole; copy all of its files, or get the bundle again"
-                )
-            texts[name] = _read_checked(home / name, sha256, LARGEST_TREES).decode("ascii")
-        width = features if frozen is None else frozen.width
-        learners = [unpack(learner, width, arrays, texts) for learner in card.learners]
-        backbone = None if card.backbone is None or frozen is None else _frozen(frozen, card.backbone, arrays)
-        places = [f"{learner.name}.{fold}." for learner in card.learners for fold in range(learner.members)]
-        known = (*places, *([BACKBONE] if card.backbone is not None else []))
-        extra = [name for name in arrays if not name.startswith(known)]
-        if extra:
-            raise ValueError(f"{WEIGHTS} holds {extra[0]!r:.40}, which belongs to no member")
-    except (SafetensorError, UnicodeDecodeError, RuntimeError) as error:
-        raise ValueError(
-            f"{home}: the files are damaged: {shorten(str(error), 300)}; get the bundle again"
-        ) from error
-    except ValueError as error:
-        advice = "" if "get the bundle again" in str(error) else "; get the bundle again"
-        raise ValueError(f"{home}: {error}{advice}") from error
-    return Bundle(Ensemble(learners, backbone), card)
-
-
-def _frozen(network: Backbone, shape: BackboneShape | TimmShape, arrays: Mapping[str, Tensor]) -> FrozenBackbone:
-    start = BACKBONE
-    state = {name.removeprefix(start): value for name, value in arrays.items() if name.startswith(start)}
-    check_types(state, network)
-    network.load_state_dict(state, assign=True)
-    if not all(bool(value.isfinite().all()) for value in state.values()):
-        raise ValueError("the weights of the backbone are not finite")
-    return FrozenBackbone(network.eval(), shape)
+    learners = [unpack(learner, features, arrays, texts) for learner in card.learners]
+    if backbone is not None:
+        fill_network(backbone.network, weights_below(BACKBONE, arrays))
+    places = [f"{learner.name}.{fold}." for learner in card.learners for fold in range(learner.members)]
+    known = (*places, BACKBONE) if backbone is not None else tuple(places)
+    for name in arrays:
+        if not name.startswith(known):
+            raise ValueError(f"{WEIGHTS} holds {name!r:.40}, which belongs to no member")
+    return Ensemble(learners, backbone)
 
 
 def _read_checked(path: Path, sha256: str, most: int) -> bytes:
@@ -256,14 +234,12 @@ def _read_checked(path: Path, sha256: str, most: int) -> bytes:
     try:
         content = read_within(path, most)
     except ValueError as error:
-        raise ValueError(
-            f"{error}: the weights do not fit the network that {CARD} describes; get the bundle again"
-        ) from error
+        raise ValueError(f"{error}: the weights {UNFIT}; {AGAIN}") from error
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
         raise ValueError(
             f"{path} is not the file that {CARD} describes (sha256 {found[:12]}… instead of {sha256[:12]}…): it is"
-            " truncated or was changed; get the bundle again"
+            f" truncated or was changed; {AGAIN}"
         )
     return content
 
@@ -278,12 +254,11 @@ def _home(folder: Path) -> Path:
 
 
 def _read_card(path: Path) -> BundleCard:
-    again = "get the bundle again"
-    content = read_json(path, f": {again}")
+    content = read_json(path, f": {AGAIN}")
     try:
         found = digest(content) if isinstance(content, dict) else ""
     except UnicodeEncodeError as error:
-        raise ValueError(f"{path} holds text that is none ({error.reason}): {again}") from error
+        raise ValueError(f"{path} holds text that is none ({error.reason}): {AGAIN}") from error
     if not isinstance(content, dict) or content.get("format") != "rankreg-bundle":
         raise ValueError(f"{path} does not describe a rankreg bundle")
     if content.get("version") not in FORMAT_VERSIONS:
@@ -293,11 +268,11 @@ def _read_card(path: Path) -> BundleCard:
             " use the version of rankreg named in it"
         )
     if content.pop("sha256", None) != found:
-        raise ValueError(f"{path} was changed after it was written (its sha256 does not match): {again}")
+        raise ValueError(f"{path} was changed after it was written (its sha256 does not match): {AGAIN}")
     try:
         return BundleCard.model_validate(content)
     except ValidationError as error:
-        raise ValueError(f"{path} is damaged: {first_fault(error)}; {again}") from error
+        raise ValueError(f"{path} is damaged: {first_fault(error)}; {AGAIN}") from error
 
 
 def _put_in_place(new: Path, folder: Path) -> None:

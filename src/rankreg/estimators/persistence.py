@@ -11,8 +11,7 @@ from torch import nn
 
 from rankreg.bundle import Threshold, load_bundle
 from rankreg.bundle.card import ImageInputs, TableInputs, first_fault, read_inputs, versions_of
-from rankreg.bundle.ensemble import Ensemble
-from rankreg.bundle.ensemble_files import learner_card
+from rankreg.bundle.ensemble import Ensemble, learner_card
 from rankreg.bundle.storage import Bundle, save_bundle, save_ensemble
 from rankreg.datasets.preprocessing import NumericColumn, TablePreprocessor
 from rankreg.estimators.average_fit import KNOWN, AverageFit, Columns, LogOdds

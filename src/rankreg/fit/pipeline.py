@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from rankreg.backbones import TimmShape, load_backbone
 from rankreg.bundle import Bundle, Evaluation, Threshold
 from rankreg.bundle.card import versions_of
-from rankreg.bundle.ensemble import Ensemble, FrozenBackbone
-from rankreg.bundle.ensemble_files import learner_card
+from rankreg.bundle.ensemble import Ensemble, FrozenBackbone, learner_card
 from rankreg.bundle.evaluation import evaluate_scores, write_scores
 from rankreg.bundle.storage import INNER, save_ensemble
 from rankreg.distributed import join

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from rankreg.bundle.card import LearnerCard
-from rankreg.bundle.ensemble import Member
-from rankreg.bundle.ensemble_files import LARGEST_TREES, learner_card, pack, tree_file, unpack
+from rankreg.bundle.card import LearnerCard, tree_file
+from rankreg.bundle.ensemble import LARGEST_TREES, Member, learner_card, pack, unpack
 from rankreg.fit.crossfit import OutOfFold
 from rankreg.fit.learners import Folds, Learner, shape_of
 from rankreg.fit.sources import OwnData, PreparedData
