@@ -130,7 +130,7 @@ def at_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
 @pytest.fixture
 def app() -> typer.Typer:
     app = typer.Typer()
-    data.register(app)
+    app.add_typer(data.data_app, name="data")
     return app
 
 

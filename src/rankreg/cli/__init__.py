@@ -2,10 +2,12 @@
 
 import os
 import sys
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 
 import typer
 
-from rankreg.cli import bench, data, deployed, fit, operating, tune
+from rankreg.cli import data, deployed, fit, operating, tune
 from rankreg.terminal import lay_out_help, say, spell_what_cannot_be_encoded
 
 app = typer.Typer(
@@ -16,8 +18,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-
 LONGEST = 2000  # characters of a message
+ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
 def version(show: bool) -> None:
@@ -38,8 +40,37 @@ def options(
     """Few false alarms at a high true positive rate, for rare and critical classes."""
 
 
-for group in (fit, tune, operating, deployed, data, bench):
-    group.register(app)
+for command in (fit.fit, fit.evaluate, fit.predict, fit.export, tune.tune):
+    app.command()(command)
+for command in (operating.certify, operating.compare, operating.report, deployed.monitor, deployed.recertify):
+    app.command()(command)
+app.add_typer(data.data_app, name="data")
+
+
+@app.command(context_settings=ANYTHING)
+def demo(context: typer.Context) -> None:
+    """Learn a rare digit with and without rankreg, and show what each part of the method adds."""
+    _enter(context, "demo", *context.args)
+
+
+@app.command(context_settings=ANYTHING)
+def bench(context: typer.Context) -> None:
+    """Regenerate the paper's tables and figures: list, run, status, table, figure, compare, verify."""
+    _enter(context, *context.args)
+
+
+def _enter(context: typer.Context, *arguments: str) -> None:
+    """Open a door to the package `rankreg_bench`, which is loaded only then."""
+    door = next(iter(entry_points(group="rankreg.commands", name="bench")), None)
+    if door is None or find_spec(door.module.partition(".")[0]) is None:
+        raise ValueError("the package rankreg_bench is missing: install rankreg again, with pip")
+    app = door.load()
+    name = context.parent.command_path if context.parent and arguments[:1] == ("demo",) else context.command_path
+    status = app(list(arguments), prog_name=name, standalone_mode=False)
+    if isinstance(status, int) and status:
+        raise typer.Exit(status)
+
+
 lay_out_help(app)
 
 

@@ -2,58 +2,51 @@
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from rankreg.cli import options as opt
 from rankreg.terminal import say
 
+_table = partial(opt.option, panel="Tables")
+_images = partial(opt.option, panel="Images")
 
-def _option(panel: str | None, text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False)
-
-
-Positive = Annotated[str | None, _option(None, "The critical class: a target value or a class folder.")]
+Positive = Annotated[str | None, opt.option("The critical class: a target value or a class folder.")]
 Negative = Annotated[
-    list[str] | None, _option(None, "A negative value or class folder. Needed if there are several; repeatable.")
+    list[str] | None, opt.option("A negative value or class folder. Needed if there are several; repeatable.")
 ]
 RestNegative = Annotated[
-    bool, _option(None, "Every value or class folder except the positive one is negative.", "--rest-negative")
+    bool, opt.option("Every value or class folder except the positive one is negative.", "--rest-negative")
 ]
-Size = Annotated[int | None, _option("Images", "Side in pixels (default: 64).")]
+Size = Annotated[int | None, _images("Side in pixels (default: 64).")]
 Groups = Annotated[
     Path | None,
-    _option("Images", "CSV file with columns file and group. Images of one group, e.g. a patient, stay together."),
+    _images("CSV file with columns file and group. Images of one group, e.g. a patient, stay together."),
 ]
 TABLE_OPTIONS = {  # by the fields of rankreg.datasets.TableOptions
-    "target": Annotated[str | None, _option("Tables", "Column to predict.")],
+    "target": Annotated[str | None, _table("Column to predict.")],
     "positive": Positive,
     "negative": Negative,
     "rest_negative": RestNegative,
     "group": Annotated[
-        str | None, _option("Tables", "Column of what rows belong to, e.g. a patient. Such rows stay together.")
+        str | None, _table("Column of what rows belong to, e.g. a patient. Such rows stay together.")
     ],
-    "drop": Annotated[list[str] | None, _option("Tables", "Column not to learn from; repeatable.")],
+    "drop": Annotated[list[str] | None, _table("Column not to learn from; repeatable.")],
     "categorical": Annotated[
-        list[str] | None,
-        _option("Tables", "Numeric column to treat as categorical, e.g. a postcode; repeatable."),
+        list[str] | None, _table("Numeric column to treat as categorical, e.g. a postcode; repeatable.")
     ],
-    "id_column": Annotated[str | None, _option("Tables", "Column that names the rows.", "--id")],
-    "header": Annotated[
-        bool, _option("Tables", "The file has no header line: columns are 0, 1, 2, …", " /--no-header")
-    ],
+    "id_column": Annotated[str | None, _table("Column that names the rows.", "--id")],
+    "header": Annotated[bool, _table("The file has no header line: columns are 0, 1, 2, …", " /--no-header")],
     "keep_copies_together": Annotated[
-        bool, _option("Tables", "Treat equal rows as independent, not as copies.", " /--split-copies")
+        bool, _table("Treat equal rows as independent, not as copies.", " /--split-copies")
     ],
-    "separator": Annotated[
-        str | None, _option("Tables", "What separates the fields: , ; | or tab (default: detected).")
-    ],
-    "decimal": Annotated[str | None, _option("Tables", "Decimal mark: . or , as in 3,14 (default: detected).")],
+    "separator": Annotated[str | None, _table("What separates the fields: , ; | or tab (default: detected).")],
+    "decimal": Annotated[str | None, _table("Decimal mark: . or , as in 3,14 (default: detected).")],
     "encoding": Annotated[
-        str | None,
-        _option("Tables", "Encoding of the text, e.g. utf-8, utf-16, cp1252 (default: detected)."),
+        str | None, _table("Encoding of the text, e.g. utf-8, utf-16, cp1252 (default: detected).")
     ],
 }
 
@@ -84,14 +77,9 @@ def takes_table_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 FOLDER_HELP = "Folder of the data sets (default: $RANKREG_DATA, else the user's cache)."
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help=FOLDER_HELP, show_default=False)]
+DataDir = Annotated[Path | None, opt.option(FOLDER_HELP, "--data-dir")]
 
 data_app = typer.Typer(help="Show and get data sets.", no_args_is_help=True)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.add_typer(data_app, name="data")
 
 
 @data_app.command("list")

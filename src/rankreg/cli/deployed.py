@@ -10,12 +10,6 @@ from rankreg.cli import options as opt
 from rankreg.cli.operating import read_file, show, show_record
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (monitor, recertify):
-        app.command()(command)
-
-
 def monitor(
     file: opt.File,
     score: opt.Score,
@@ -27,20 +21,16 @@ def monitor(
     per: opt.DeployedPer = None,
     label: Annotated[
         str | None,
-        typer.Option(
-            help="Column of labels. Without it, every row is a confirmed positive (not with --reference).",
-            show_default=False,
-        ),
+        opt.option("Column of labels. Without it, every row is a confirmed positive (not with --reference)."),
     ] = None,
     positive: opt.Positive = None,
     negative: opt.Negative = None,
     rest_negative: opt.RestNegative = False,
     time: Annotated[
         str | None,
-        typer.Option(
-            help="Column to sort by: dates like 2025-01-31, times like 2025-01-31T17:05, or numbers. Without it,"
-            " rows are in the order in which they came.",
-            show_default=False,
+        opt.option(
+            "Column to sort by: dates like 2025-01-31, times like 2025-01-31T17:05, or numbers. Without it,"
+            " rows are in the order in which they came."
         ),
     ] = None,
     verified_below: Annotated[
@@ -49,21 +39,16 @@ def monitor(
     ] = 1.0,
     drop_to: Annotated[
         float | None,
-        typer.Option(
-            help="A fallen recall: how soon would it be noticed?", show_default="three times as many misses"
-        ),
+        opt.option("A fallen recall: how soon would it be noticed?", shown="three times as many misses"),
     ] = None,
     reference: Annotated[
         Path | None,
-        typer.Option(
-            help="File of earlier scores of the same model, from when all was well, without labels. Warns of"
-            " drift: the scores changed. Both files must hold all samples, not confirmed positives only.",
-            show_default=False,
+        opt.option(
+            "File of earlier scores of the same model, from when all was well, without labels. Warns of"
+            " drift: the scores changed. Both files must hold all samples, not confirmed positives only."
         ),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the evidence over time: .png or .svg file.", show_default=False)
-    ] = None,
+    plot: Annotated[Path | None, opt.option("Draw the evidence over time: .png or .svg file.")] = None,
     separator: opt.Separator = ",",
     as_json: opt.Json = False,
 ) -> None:

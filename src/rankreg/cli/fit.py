@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,7 +11,6 @@ import typer
 
 from rankreg.cli import options as opt
 from rankreg.cli.data import Groups, Negative, RestNegative, Size, takes_table_options
-from rankreg.cli.promise_options import PromiseOptions
 from rankreg.safe_files import is_stream
 from rankreg.terminal import say, show_lines, show_table
 
@@ -22,41 +22,25 @@ Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder o
 BundleFolder = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="The folder that `fit --out` wrote.", show_default=False)
 ]
-TRAINING = "Training"
 CONFIG_HELP = "TOML file with any setting of the training, e.g. batch_size = 32; `rankreg tune` writes such files."
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (fit, evaluate, predict, export):
-        app.command()(command)
-
-
-def _training(text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=TRAINING, show_default=False)
-
-
-def _images(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="Images", show_default=False)
-
-
-def _network(text: str) -> Any:
-    return typer.Option(help=text, rich_help_panel="The learner network", show_default=False)
+_training = partial(opt.option, panel="Training")
+_network = partial(opt.option, panel="The learner network")
+_images = partial(opt.option, panel="Images")
 
 
 @takes_table_options
 def fit(
     data: Data,
     columns: "TableOptions",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for the model and all files.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, opt.option("Folder for the model and all files.")] = None,
     tpr: opt.Tpr = opt.TPR,
     fpr: opt.Fpr = None,
     precision: opt.Precision = None,
     alarms: opt.Alarms = None,
     per_day: opt.PerDay = None,
-    review: opt.Review = False,
+    review: opt.ReviewOption = False,
     prevalence: opt.Prevalence = None,
     confidence: opt.Confidence = 0.95,
     per: opt.Per = "row",
@@ -132,7 +116,7 @@ def fit(
             raise ValueError("say where to write the model with --out FOLDER, or use --describe to stop before it")
         home = Path() if out is None else out
         check_request(home, tpr=tpr, confidence=confidence, calibration=calibration, test=test)
-        asked = PromiseOptions(
+        asked = opt.PromiseOptions(
             (tpr,), fpr, precision, alarms, per_day, review, per=per, confidence=confidence, prevalence=prevalence
         )
         if per_day is not None and alarms is None:
@@ -271,11 +255,7 @@ def predict(
     bundle: BundleFolder,
     data: Data,
     out: Annotated[
-        Path,
-        typer.Option(
-            help="CSV file or pipe to write: id, score, alarm, problem; with three answers also answer.",
-            show_default=False,
-        ),
+        Path, opt.option("CSV file or pipe to write: id, score, alarm, problem; with three answers also answer.")
     ],
 ) -> None:
     """Score new data: one row of the output for each row or image, however many there are.

@@ -8,14 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from rankreg.cli import options as opt
-from rankreg.cli.promise_options import PromiseOptions
 from rankreg.terminal import say, show_lines, show_table, waiting
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    for command in (certify, compare, report):
-        app.command()(command)
 
 
 def certify(
@@ -27,7 +20,7 @@ def certify(
     precision: opt.Precision = None,
     alarms: opt.Alarms = None,
     per_day: opt.PerDay = None,
-    review: opt.Review = False,
+    review: opt.ReviewOption = False,
     confidence: opt.Confidence = 0.95,
     group: opt.Group = None,
     unit: opt.Unit = None,
@@ -37,12 +30,9 @@ def certify(
     negative: opt.Negative = None,
     rest_negative: opt.RestNegative = False,
     cost_miss: Annotated[
-        float | None,
-        typer.Option(help="Cost of a missed positive. The cheapest threshold is chosen.", show_default=False),
+        float | None, opt.option("Cost of a missed positive. The cheapest threshold is chosen.")
     ] = None,
-    cost_alarm: Annotated[
-        float | None, typer.Option(help="Cost of a false alarm; needs --cost-miss.", show_default=False)
-    ] = None,
+    cost_alarm: Annotated[float | None, opt.option("Cost of a false alarm; needs --cost-miss.")] = None,
     separator: opt.Separator = ",",
     as_json: opt.Json = False,
 ) -> None:
@@ -66,7 +56,7 @@ def certify(
 
     if (cost_miss is None) != (cost_alarm is None):
         raise ValueError("--cost-miss and --cost-alarm belong together: give both")
-    asked = PromiseOptions(
+    asked = opt.PromiseOptions(
         tpr or (), fpr, precision, alarms, per_day, review, group, unit, per, confidence, prevalence
     )
     if per_day is not None and alarms is None and not review:
@@ -120,9 +110,7 @@ def compare(
     b: opt.File,
     label: opt.Label,
     score: opt.Score,
-    score_b: Annotated[
-        str | None, typer.Option(help="Column of scores in the second file, if it differs.", show_default=False)
-    ] = None,
+    score_b: Annotated[str | None, opt.option("Column of scores in the second file, if it differs.")] = None,
     id_column: opt.Id = None,
     tpr: opt.Tpr = opt.TPR,
     confidence: opt.Confidence = 0.95,
@@ -174,16 +162,14 @@ def compare(
 def report(
     files: opt.Files,
     label: opt.Label,
-    score: Annotated[
-        list[str], typer.Option(help="Column of scores; repeatable, one per model.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option(help="HTML file to write.", show_default=False)],
+    score: Annotated[list[str], opt.option("Column of scores; repeatable, one per model.")],
+    out: Annotated[Path, opt.option("HTML file to write.")],
     tpr: opt.Tprs = None,
     fpr: opt.Fpr = None,
     precision: opt.Precision = None,
     alarms: opt.Alarms = None,
     per_day: opt.PerDay = None,
-    review: opt.Review = False,
+    review: opt.ReviewOption = False,
     confidence: opt.Confidence = 0.95,
     group: opt.Group = None,
     unit: opt.Unit = None,
@@ -193,26 +179,16 @@ def report(
     positive: opt.Positive = None,
     negative: opt.Negative = None,
     rest_negative: opt.RestNegative = False,
-    image: Annotated[
-        str | None, typer.Option(help="Column with the file name of each sample's image.", show_default=False)
-    ] = None,
+    image: Annotated[str | None, opt.option("Column with the file name of each sample's image.")] = None,
     images: Annotated[
-        Path | None,
-        typer.Option(help="Folder of images. Without --image, files are named by --id.", show_default=False),
+        Path | None, opt.option("Folder of images. Without --image, files are named by --id.")
     ] = None,
-    show: Annotated[
-        list[str] | None,
-        typer.Option(help="Column to show beside the hardest samples; repeatable.", show_default=False),
-    ] = None,
-    name: Annotated[
-        list[str] | None,
-        typer.Option(help="Name of a model; repeatable, in the order of the files.", show_default=False),
-    ] = None,
+    show: Annotated[list[str] | None, opt.option("Column to show beside the hardest samples; repeatable.")] = None,
+    name: Annotated[list[str] | None, opt.option("Name of a model; repeatable, in the order of the files.")] = None,
     test: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="More scores in the same columns, e.g. a test part: how the threshold does on them; one per file.",
-            show_default=False,
+        opt.option(
+            "More scores in the same columns, e.g. a test part: how the threshold does on them; one per file."
         ),
     ] = None,
     separator: opt.Separator = ",",
@@ -238,7 +214,7 @@ def report(
     from rankreg.score_files import ScoreColumns, check_units
 
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
-    asked = PromiseOptions(
+    asked = opt.PromiseOptions(
         tpr or (), fpr, precision, alarms, per_day, review, group, unit, per, confidence, prevalence
     )
     settings = Settings(

@@ -1,7 +1,8 @@
 """`rankreg tune`: search for good settings."""
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,25 +15,19 @@ if TYPE_CHECKING:
     from rankreg.datasets.table import TableOptions
 
 SHOWN = 10  # trials
-NAMED, SEARCH = "Data sets known by name", "Search"
+SEARCH = "Search"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command()(tune)
-
-
-def _option(panel: str, text: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel, show_default=False, **more)
+_named = partial(opt.option, panel="Data sets known by name")
+_search = partial(opt.option, panel=SEARCH)
 
 
 @takes_table_options
 def tune(
     data: Annotated[
-        Path,
-        typer.Argument(help="A table, a folder of images, or a data set such as digits.", show_default=False),
+        Path, typer.Argument(help="A table, a folder of images, or a data set such as digits.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option(help="Folder for the search and its results.", show_default=False)],
+    out: Annotated[Path, opt.option("Folder for the search and its results.")],
     columns: "TableOptions",
     tpr: Annotated[float, typer.Option(help="The TPR at which false alarms count.")] = opt.TPR,
     preset: Annotated[
@@ -40,27 +35,26 @@ def tune(
         typer.Option(help="default, or alm: the paper's two-step grid for ALM, by AUC.", rich_help_panel=SEARCH),
     ] = "default",
     trials: Annotated[
-        int | None, _option(SEARCH, "How many in all, those of earlier starts included (default: 50).", min=1)
+        int | None, _search("How many in all, those of earlier starts included (default: 50).", min=1)
     ] = None,
     splits: Annotated[
-        int | None,
-        _option(SEARCH, "Train and judge every trial on so many splits (default: 3; images 1).", min=1),
+        int | None, _search("Train and judge every trial on so many splits (default: 3; images 1).", min=1)
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes, one thread each.", rich_help_panel=SEARCH)] = 1,
     method: Annotated[
         list[str] | None,
-        _option(SEARCH, "Search only this one of none, buffer, alm, rankreg; may be repeated. none is always in."),
+        _search("Search only this one of none, buffer, alm, rankreg; may be repeated. none is always in."),
     ] = None,
     loss: Annotated[
-        list[str] | None, _option(SEARCH, "Search only this base loss; may be repeated (default: four of them).")
+        list[str] | None, _search("Search only this base loss; may be repeated (default: four of them).")
     ] = None,
-    epochs: Annotated[int | None, _option(SEARCH, "The most a trial may train (default: 40; images 30).")] = None,
-    seed: Annotated[int | None, _option(SEARCH, "Decides parts, training and search (default: 0).")] = None,
+    epochs: Annotated[int | None, _search("The most a trial may train (default: 40; images 30).")] = None,
+    seed: Annotated[int | None, _search("Decides parts, training and search (default: 0).")] = None,
     config: Annotated[
-        Path | None, _option(SEARCH, "TOML file as for `rankreg fit`: settings that are not searched.")
+        Path | None, _search("TOML file as for `rankreg fit`: settings that are not searched.")
     ] = None,
     storage: Annotated[
-        str | None, _option(SEARCH, "Optuna storage URL that several machines share (default: a file in --out).")
+        str | None, _search("Optuna storage URL that several machines share (default: a file in --out).")
     ] = None,
     study: Annotated[
         str, typer.Option(help="Name of the search in the storage.", rich_help_panel=SEARCH)
@@ -68,7 +62,7 @@ def tune(
     calibration: Annotated[float, typer.Option(help="Share of the data kept for certifying, as for `fit`.")] = 0.15,
     size: Size = None,
     groups: Groups = None,
-    ratio: Annotated[float | None, _option(NAMED, "Training negatives per positive.")] = None,
+    ratio: Annotated[float | None, _named("Training negatives per positive.")] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Search for the settings with the fewest false alarms on the validation part, the baseline among them.
