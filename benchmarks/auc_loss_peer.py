@@ -29,7 +29,7 @@ from benchmarks.tabular_study.data import Fold, halves, inner, load
 from benchmarks.timing import Work, best_times
 from rankreg import PositiveBuffer, RankReg
 from rankreg.metrics import auc, fpr_at_tpr
-from rankreg.train.sampling import balanced, shuffled
+from rankreg.train.loop import balanced, shuffled
 
 PLACE = Path(__file__).parents[1] / "records/tabular/libauc.csv"
 FIELDS = ["table", "repetition", "half", "method", "rate", "fpr98", "fpr95", "fpr90", "auc", "step", "commit"]

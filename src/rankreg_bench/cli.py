@@ -11,13 +11,14 @@ from rankreg.names import look_up
 from rankreg.safe_files import is_stream
 from rankreg.terminal import Terminal, lay_out_help, say
 from rankreg_bench import figures
+from rankreg_bench.arms import ARMS
 from rankreg_bench.contrasts import Question, compare_pages
-from rankreg_bench.grids import RunPlan, experiment_of, plans_of
+from rankreg_bench.grids import DATA, RunPlan, experiment_of, loader_options, plans_of
 from rankreg_bench.pages import ENDINGS, Page, print_pages, rendered, write
 from rankreg_bench.queue import Place, run_all
-from rankreg_bench.records import Selection
+from rankreg_bench.records import DEFAULT_FOLDER, Grid, Selection
 from rankreg_bench.status import RunDisplay, experiment_table, preset_table, status_lines, status_of, status_table
-from rankreg_bench.tables import pages_of
+from rankreg_bench.tables import Sheet, pages_of
 
 app = typer.Typer(
     help="Regenerate the paper's tables and figures beside the published numbers: list, run, status, table, figure,"
@@ -46,7 +47,11 @@ TEST = Annotated[str | None, typer.Option(help=TEST_HELP, show_default=False)]
 FORMAT_HELP = "text, markdown (md), csv or latex (tex) (default: by the ending of --out; text without one)."
 FORMAT = Annotated[str | None, typer.Option("--format", help=FORMAT_HELP, show_default=False)]
 OUT = Annotated[Path | None, typer.Option(help="File to write instead of printing.", show_default=False)]
-FOLDER = Path("records")
+DEMO_NOTES = (
+    "Lower FPR is better, higher AUC is better. The base loss is BCE.",
+    "The splits have different training data and the same test data: the intervals say how much the split matters,"
+    " not what another data set would give.",
+)
 
 
 def main() -> None:
@@ -74,7 +79,7 @@ def run(
     workers: WORKERS = None,
     on: Annotated[str, typer.Option(help="loky: this machine's cores; dask: an existing cluster.")] = "loky",
     address: Annotated[str | None, typer.Option(help="The Dask scheduler, e.g. tcp://10.0.0.1:8786.")] = None,
-    records: RECORDS = FOLDER,
+    records: RECORDS = DEFAULT_FOLDER,
     runs: Annotated[Path, typer.Option(help="Folder for checkpoints of unfinished runs.")] = Path("runs"),
     data_dir: DATA_DIR = None,
 ) -> None:
@@ -122,7 +127,7 @@ def table(
     splits: SPLITS = None,
     style: FORMAT = None,
     out: OUT = None,
-    records: RECORDS = FOLDER,
+    records: RECORDS = DEFAULT_FOLDER,
 ) -> None:
     """Print the table of an experiment from its records, beside the published values.
 
@@ -154,7 +159,7 @@ def compare(
     brief: Annotated[bool, typer.Option("--brief", help="One row for each data set, no details.")] = False,
     style: FORMAT = None,
     out: OUT = None,
-    records: RECORDS = FOLDER,
+    records: RECORDS = DEFAULT_FOLDER,
 ) -> None:
     """Compare two arms on the splits that both have: A minus B, for each base loss and over all of them.
 
@@ -187,7 +192,7 @@ def _show(pages: Sequence[Page], style: str | None, out: Path | None) -> None:
 
 @app.command()
 def status(
-    records: RECORDS = FOLDER,
+    records: RECORDS = DEFAULT_FOLDER,
     workers: Annotated[int | None, typer.Option(min=1, help="Cores (default: this machine's).")] = None,
 ) -> None:
     """Show how many runs of each experiment are recorded, their mean time, and the hours left on this machine.
@@ -211,7 +216,7 @@ def verify(
     random: Annotated[int, typer.Option(min=1, help="Without RECORD: so many, of this kind of machine.")] = 1,
     seed: Annotated[int | None, typer.Option(help="Which ones are drawn (default: others every time).")] = None,
     tolerance: Annotated[float, typer.Option(min=0.0, help="Largest difference of a score that passes.")] = 1e-3,
-    records: RECORDS = FOLDER,
+    records: RECORDS = DEFAULT_FOLDER,
     data_dir: DATA_DIR = None,
 ) -> None:
     """Train recorded runs again and compare the scores. The exit status is 1 if they differ.
@@ -247,7 +252,7 @@ def figure(
     only: ONLY = None,
     splits: SPLITS = None,
     test: TEST = None,
-    records: RECORDS = FOLDER,
+    records: RECORDS = DEFAULT_FOLDER,
 ) -> None:
     """Draw an experiment from its records: ROC curves, label noise, buffer sizes, or an interval for each arm.
 
@@ -278,11 +283,36 @@ def demo(
         rankreg demo
         rankreg demo --splits 2 --out small-demo
     """
-    from rankreg_bench.demo import show
-
     selection = Selection("demo", "demo", out / "records", splits)
     _train(selection.plans, selection.folder, out / "runs", workers=workers)
-    show(selection, out / "report.html")
+    (grid,) = selection.grids()
+    (data,) = grid.names(0)
+    sheet, console = Sheet(selection, grid, data), Terminal(highlight=False)
+    title = f"{DATA[data].title} in training: {grid.title(data)}, in %"
+    print_pages([Page(title, (sheet.singles(), sheet.differences()), DEMO_NOTES)], console)
+    report = _demo_report(out / "report.html", grid, data)
+    console.print(f"Report for the browser: {report.resolve()}", markup=False, soft_wrap=True)
+    console.print(f"Records and scores: {selection.folder.resolve()}", markup=False, soft_wrap=True)
+
+
+def _demo_report(path: Path, grid: Grid, data: str) -> Path:
+    """One report on the shared test part; the scores of each method are the mean over its splits."""
+    import numpy as np
+    from PIL import Image
+
+    from rankreg.datasets import load
+    from rankreg.report import Model, Settings
+    from rankreg.report import write as write_report
+
+    pixels = load("digits", **loader_options(DATA[data].settings), seed=0)["test"]
+
+    def picture(place: int) -> Image.Image:
+        rows = (255 * pixels.inputs(np.array([place]))[0]).astype(np.uint8).reshape(8, 8)
+        return Image.fromarray(255 - rows).resize((64, 64), Image.Resampling.NEAREST)
+
+    models = [Model.of(ARMS[arm].title, cell.mean, image=picture) for (_, _, arm), cell in grid.cells.items()]
+    settings = Settings(tprs=(0.95,), title=f"{DATA[data].title} in training: ensembles of all splits")
+    return write_report(path, models, settings)
 
 
 lay_out_help(app)

@@ -11,19 +11,21 @@ from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 
+from rankreg.datasets import Splits, load
+from rankreg.datasets.catalog import data_folder, located
 from rankreg.pool import keep_freed_memory
 from rankreg.scores import Scores
+from rankreg.train import Run, TrainConfig, train
+from rankreg.train.config import renamed
+from rankreg.train.inference import score_samples
 from rankreg_bench.arms import PRESETS
 from rankreg_bench.grids import RunPlan, loader_options
 from rankreg_bench.records import PARTS, Outcome, RecordFolder, compact, parts_of, plan_of
-
-if TYPE_CHECKING:
-    from rankreg.datasets import Splits
-    from rankreg.train import Run
 
 OWN_FILES = ("digits", "digits-lt", "table")  # loaders of scikit-learn's files, or of a file of one's own
 FILES_OF = {"cifar10-lt": "cifar10"}  # loaders that read another one's files
@@ -32,8 +34,6 @@ PACKAGES = ("rankreg", "torch", "numpy", "scikit-learn")
 
 def missing_data(loaders: Sequence[str], data_dir: Path | None) -> dict[str, str]:
     """By loader, what to do about data that are not here."""
-    from rankreg.datasets.catalog import located
-
     missing = {}
     for loader in (loader for loader in loaders if loader not in OWN_FILES):
         try:
@@ -49,12 +49,6 @@ def perform(plan: RunPlan, folder: Path, data_dir: Path | None, *, progress: boo
     A run that diverges after its first epoch counts with its best one, as the others do. In the record, the seconds
     of training are of all epochs; if the run was resumed, the total is of its last part only.
     """
-    import torch
-
-    from rankreg.datasets import load
-    from rankreg.datasets.catalog import data_folder
-    from rankreg.train import TrainConfig, train
-
     torch.set_num_threads(1)  # many small runs side by side
     keep_freed_memory()
     made_by = provenance()
@@ -101,12 +95,8 @@ def perform(plan: RunPlan, folder: Path, data_dir: Path | None, *, progress: boo
     return Outcome(record, {**run.scores, **_last_scores(run, splits)})
 
 
-def _last_scores(run: "Run", splits: "Splits") -> dict[str, Scores]:
+def _last_scores(run: Run, splits: Splits) -> dict[str, Scores]:
     """The scores of the last epoch's weights, by "last-" and the part, as float16."""
-    import torch
-
-    from rankreg.train.inference import score_samples
-
     assert run.folder is not None  # `perform` gave one
     state = torch.load(run.folder / "last.pt", map_location="cpu", weights_only=True)
     run.model.load_state_dict(state["model"])
@@ -121,14 +111,9 @@ def as_meant(config: dict[str, Any]) -> dict[str, Any]:
     Unless the config says otherwise, published ranks are among all, and the TPR is 0.98. Plans still say
     `optimiser`, because the name of a record contains the hash of its plan.
     """
-    today = {"tpr": 0.98, **with_todays_keys(config)}
+    today = {"tpr": 0.98, **renamed(config)}
     method = today["method"]
     return {**today, "method": {"among": "all", **method}} if method["name"] == "rankreg" else today
-
-
-def with_todays_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-    """`optimiser` in older configs is `optimizer` now."""
-    return {"optimizer" if key == "optimiser" else key: value for key, value in config.items()}
 
 
 @cache  # a commit made while a worker runs is not what the worker runs
@@ -144,8 +129,6 @@ def provenance() -> dict[str, Any]:
 
 def machine() -> str:
     """The kind of machine: the last bits of a score depend on the processor."""
-    import torch
-
     known = (f"{platform.system()} {platform.machine()}", torch.backends.cpu.get_cpu_capability(), _processor())
     return ", ".join(filter(None, known))
 
@@ -242,7 +225,7 @@ def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     versions = before.get("versions", {})
     pairs |= {name: (versions.get(name), number) for name, number in now["versions"].items()}
     pairs["machine"] = (before.get("machine"), now["machine"])
-    then, today = (flat(with_todays_keys(one.get("complete_config", {}))) for one in (before, now))
+    then, today = (flat(renamed(one.get("complete_config", {}))) for one in (before, now))
     pairs |= {name: (old, today.get(name)) for name, old in then.items()}
     changes = [f"{name} {old}, now {new}" for name, (old, new) in pairs.items() if old != new]
     when = {"then": before.get("changed_since"), "now": now["changed_since"]}

@@ -81,6 +81,15 @@ def pages_of(selection: Selection, test: str | None = None) -> list[Page]:
     return pages
 
 
+def estimated(found: Interval | None, rest: str = "") -> TableEntry:
+    """An estimate with its interval, then the rest; without an estimate, a dash."""
+    return (
+        TableEntry("–", rest)
+        if found is None
+        else TableEntry(plain(found.estimate), f"{bracket(found)} {rest}".strip())
+    )
+
+
 def count_of(cell: Cell) -> str:
     """How many splits are recorded, of how many if some are missing."""
     have = len(cell.splits)
@@ -117,29 +126,23 @@ class Sheet:
 
     def ensembles(self) -> TableBlock:
         """The ensemble of each arm beside the published value; the best of a group, as printed, is underlined."""
-        has_published = any(published_values(self.experiment, *key) for key in self.cells)
+        published = {key: published_values(self.experiment, *key) for key in self.cells}
+        has_published = any(published.values())
         rows = []
         for key, cell in self.cells.items():
             entries = []
             for measure in self.measures:
-                printed = published_text(published_values(self.experiment, *key).get(measure), others=has_published)
-                if not cell.scores:
-                    entries.append(TableEntry(NOTHING.value, printed))
-                    continue
-                found, best = cell.ensemble[measure], self._best(key[1], measure)
-                is_best = best is not None and round(found.estimate, 1) == best
-                entries.append(TableEntry(plain(found.estimate), f"{bracket(found)} {printed}".strip(), is_best))
+                printed = published_text(published[key].get(measure), others=has_published)
+                entry = estimated(cell.ensemble.get(measure), printed)
+                best = cell.scores and round(cell.ensemble[measure].estimate, 1) == self._best(key[1], measure)
+                entries.append(replace(entry, best=bool(best)))
             rows.append(self._row(key, cell, entries))
         for label, (others, second) in GAINS.items() if self.is_main else ():
             gains, losses, splits = self._gains(others)
             entries = []
             for measure in self.measures:
-                published = self._published_gain(second, losses or self.losses, measure)
-                printed = published_text(published, others=True)
-                entry = TableEntry(NOTHING.value, printed)
-                if gain := gains.get(measure):
-                    entry = TableEntry(plain(gain.estimate), f"{bracket(gain)} {printed}")
-                entries.append(entry)
+                printed = self._published_gain(second, losses or self.losses, measure)
+                entries.append(estimated(gains.get(measure), published_text(printed, others=True)))
             few = f"{len(losses)}/{len(self.losses)} losses" if len(losses) < len(self.losses) else ""
             count = TableEntry(str(len(splits)), few) if gains else NOTHING
             rows.append(Row(label, (*entries, count), rule=second == BETTER))
@@ -366,19 +369,17 @@ class Gap:
 
     def block(self) -> TableBlock:
         known = self.ceiling.ensemble
-        entries = [TableEntry(plain(one.estimate), bracket(one)) for one in known.values()]
+        entries = [estimated(one) for one in known.values()]
         rows = [Row("ceiling", (*entries, TableEntry(count_of(self.ceiling))))]
         for arm, cell in self.arms.items():
             if arm != "base":
                 shares = self.shares.get(arm)
-                entries = [self._entry(shares[measure]) if shares else NOTHING for measure in known]
+                found = [shares[measure] for measure in known] if shares else []
+                entries = [TableEntry("no gap") if one is None else estimated(one) for one in found]
+                entries = entries or [NOTHING] * len(known)
                 rows.append(Row(ARMS[arm].title, (*entries, TableEntry(count_of(cell)))))
         title = f"{SHARES}; first the ceiling's own numbers: {title_of(self.ceiling.data, self.preset)}"
         return TableBlock(title, ("", *map(measure_title, known), "splits"), tuple(rows))
-
-    @staticmethod
-    def _entry(share: Interval | None) -> TableEntry:
-        return TableEntry("no gap") if share is None else TableEntry(plain(share.estimate), bracket(share))
 
     def numbers(self, place: Number) -> Iterator[Number]:
         """For the CSV file; place: a number of the same experiment, data set, test set and loss."""

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankreg.datasets.splits import Samples, Splits
-from rankreg.train.sampling import Batches, balanced
+from rankreg.train.loop import Batches, balanced
 
 
 def samples(count: int) -> Samples:

@@ -18,8 +18,7 @@ from rankreg.datasets.splits import Splits
 from rankreg.train import DivergenceError, Interrupted, Run, TrainConfig, train
 from rankreg.train.folder import locked
 from rankreg.train.inference import score_samples
-from rankreg.train.loop import Training
-from rankreg.train.sampling import Batch
+from rankreg.train.loop import Batch, Training
 from tests.train.conftest import digit_splits
 
 METHODS: list[dict[str, Any]] = [

@@ -30,7 +30,7 @@ from rankreg.operating.units import unit_codes
 from rankreg.train import DivergenceError, TrainConfig, score
 from rankreg.train import train as run_training
 from rankreg.train.config import DEFAULTS, SMALL, faults
-from rankreg.train.sampling import borrowed_randomness, derived_seed
+from rankreg.train.loop import borrowed_randomness, derived_seed
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -20,7 +20,7 @@ from rankreg.bundle.ensemble import FittedLearner, Linear, Member, Network, View
 from rankreg.bundle.trees import Trees
 from rankreg.models import MLP, MLPShape, build_model
 from rankreg.regularizer import PenaltyName, RankReg
-from rankreg.train.sampling import borrowed_randomness, derived_seed
+from rankreg.train.loop import borrowed_randomness, derived_seed
 
 Labels = NDArray[np.int64]
 Places = NDArray[np.int64]

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from rankreg.datasets.splits import Samples
 from rankreg.distributed import World
 from rankreg.metrics import column_hint
 from rankreg.scores import Scores
-from rankreg.train.sampling import as_tensor
 
 Values = NDArray[np.float32]
 
@@ -95,6 +94,12 @@ def _scored(
                 found.append(model(inputs).float().cpu().numpy())
     model.train(was_training)
     return np.concatenate(found) if found else np.empty(0, np.float32)
+
+
+def as_tensor(inputs: NDArray[np.generic]) -> Tensor:
+    """Images (N, H, W, C) become a channels-last view (N, C, H, W); rows stay as they are."""
+    tensor = torch.from_numpy(np.ascontiguousarray(inputs))
+    return tensor.permute(0, 3, 1, 2) if tensor.ndim == 4 else tensor
 
 
 def score_together(model: nn.Module, samples: Samples, *, precision: str, world: World) -> Scores:

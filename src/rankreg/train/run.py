@@ -32,8 +32,7 @@ from rankreg.train.folder import (
     write_finished,
 )
 from rankreg.train.inference import check_model, score_together
-from rankreg.train.loop import DivergenceError, Training, load_weights
-from rankreg.train.sampling import borrowed_randomness
+from rankreg.train.loop import DivergenceError, Training, borrowed_randomness, load_weights
 from rankreg.train.task import complete, task_of
 
 

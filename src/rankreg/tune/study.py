@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
 from rankreg.train.config import renamed
-from rankreg.train.sampling import derived_seed
+from rankreg.train.loop import derived_seed
 
 FILE = "study.sqlite3"
 STARTUP = 10  # trials before the sampler trusts what it has seen
