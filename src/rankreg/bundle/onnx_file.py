@@ -129,11 +129,10 @@ def build(bundle: Bundle, inputs: ImageInputs | TableInputs) -> Any:
         raw = _ensemble(graph, bundle.model, inputs, prepared)
     else:
         raw = add_network(graph, bundle.model, prepared)
-    scores = _finite_or_nan(graph, raw, problems)
-    reached = [
-        graph.add("Not", graph.add("Less", scores, graph.array(np.array(level, np.float32))))
-        for level in card.threshold.levels
-    ]
+    bad = graph.add("IsInf", raw)
+    bad = bad if problems is None else graph.add("Or", bad, problems)
+    scores = graph.add("Where", bad, np.float32(np.nan), raw)  # NaN is not below the threshold: it raises an alarm
+    reached = [graph.add("Not", graph.add("Less", scores, np.float32(level))) for level in card.threshold.levels]
     outputs: dict[str, tuple[str, Any]] = {"score": (scores, np.float32), "alarm": (reached[0], np.bool_)}
     said = f"alarm where score >= {card.threshold.value!r}"
     if card.threshold.alarm_from is not None:
@@ -169,8 +168,8 @@ def _ensemble(graph: Graph, ensemble: Ensemble, inputs: ImageInputs | TableInput
     scales = [scale for learner in ensemble.learners for scale in learner.scales]
     total = sum(sum(learner.weights) for learner in ensemble.learners)
     shares = [weight / total for learner in ensemble.learners for weight in learner.weights]
-    levels = _levels(graph, scales, graph.add("Concat", *raw, axis=1) if len(raw) > 1 else raw[0])
-    return graph.cast(graph.add("MatMul", levels, graph.array(np.array(shares))), np.float32)
+    levels = _levels(graph, scales, graph.joined(raw))
+    return graph.cast(graph.add("MatMul", levels, shares), np.float32)
 
 
 def _members(graph: Graph, learner: FittedLearner, rows: str) -> str:
@@ -178,39 +177,30 @@ def _members(graph: Graph, learner: FittedLearner, rows: str) -> str:
     linear = [member for member in learner.members if isinstance(member, Linear)]
     if linear:
         doubles = graph.cast(rows, np.float64)
-        sums = graph.add("MatMul", doubles, graph.array(np.stack([member.weights for member in linear], axis=1)))
-        return graph.add("Add", sums, graph.array(np.array([member.bias for member in linear])))
+        sums = graph.add("MatMul", doubles, np.stack([member.weights for member in linear], axis=1))
+        return graph.add("Add", sums, [member.bias for member in linear])
     trees = [member for member in learner.members if isinstance(member, Trees)]
     if trees:
         return add_trees(graph, rows, trees)
     columns = [
-        graph.add("Unsqueeze", add_network(graph, member.network, rows), graph.array(np.array([1])))
+        graph.add("Unsqueeze", add_network(graph, member.network, rows), [1])
         for member in learner.members
         if isinstance(member, Network)
     ]
-    return graph.cast(graph.add("Concat", *columns, axis=1) if len(columns) > 1 else columns[0], np.float64)
+    return graph.cast(graph.joined(columns), np.float64)
 
 
 def _levels(graph: Graph, scales: list[NegativeRanks], scores: str) -> str:
     """Each column on its scale, as `NegativeRanks` has it."""
-    one, zero = graph.array(np.array(1.0)), graph.array(np.array(0.0))
 
     def beyond(distance: str, side: int) -> str:
-        slopes = graph.array(np.array([scale.slopes[side] for scale in scales]))
-        return graph.add("Log", graph.add("Add", one, graph.add("Mul", slopes, graph.add("Max", distance, zero))))
+        slopes = [scale.slopes[side] for scale in scales]
+        return graph.add("Log", graph.add("Add", 1.0, graph.add("Mul", slopes, graph.add("Max", distance, 0.0))))
 
-    first, last = (graph.array(np.array([scale.knots[place] for scale in scales])) for place in (0, -1))
+    first, last = ([scale.knots[place] for scale in scales] for place in (0, -1))
     lines = add_lines(graph, scores, [scale.knots for scale in scales], [scale.levels for scale in scales])
     above = graph.add("Add", lines, beyond(graph.add("Sub", scores, last), 1))
     return graph.add("Sub", above, beyond(graph.add("Sub", first, scores), 0))
-
-
-def _finite_or_nan(graph: Graph, scores: str, problems: str | None) -> str:
-    """NaN for rows with a problem and for infinite scores: NaN is not below the threshold, and raises an alarm."""
-    bad = graph.add("IsInf", scores)
-    if problems is not None:
-        bad = graph.add("Or", bad, problems)
-    return graph.add("Where", bad, graph.array(np.array(np.nan, np.float32)), scores)
 
 
 def metadata(card: BundleCard, inputs: dict[str, Any]) -> dict[str, str]:

@@ -62,18 +62,24 @@ class Graph:
         self.inputs.append(self.onnx.helper.make_tensor_value_info(name, kind, [BATCH, *shape]))
         return name
 
-    def array(self, values: NDArray[Any]) -> str:
-        """A constant."""
+    def array(self, values: Any) -> str:
+        """A constant: a number, a list, an array or a tensor."""
         name = f"array_{len(self.arrays)}"
+        values = values.detach().cpu().numpy() if isinstance(values, Tensor) else values
         self.arrays.append(self.onnx.numpy_helper.from_array(np.asarray(values, order="C"), name))
         return name
 
-    def add(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        """A node with one output, whose name is returned."""
+    def add(self, op: str, *inputs: Any, domain: str = "", **attributes: Any) -> str:
+        """A node with one output, whose name is returned; inputs: names of values, or constants."""
+        names = [value if isinstance(value, str) else self.array(value) for value in inputs]
         name = f"{op.lower()}_{len(self.nodes)}"
-        node = self.onnx.helper.make_node(op, list(inputs), [name], name=name, domain=domain, **attributes)
+        node = self.onnx.helper.make_node(op, names, [name], name=name, domain=domain, **attributes)
         self.nodes.append(node)
         return name
+
+    def joined(self, values: Sequence[str]) -> str:
+        """Columns of all values side by side."""
+        return values[0] if len(values) == 1 else self.add("Concat", *values, axis=1)
 
     def cast(self, value: str, dtype: Any) -> str:
         """The value as another type."""
@@ -106,10 +112,6 @@ def add_network(graph: Graph, network: nn.Module, value: str) -> str:
     raise ValueError(f"no ONNX form is known for the layer {type(network).__name__}, only for {known}")
 
 
-def _array(values: Tensor) -> NDArray[Any]:
-    return values.detach().cpu().numpy()
-
-
 def _sequence(graph: Graph, layers: Any, value: str) -> str:
     for layer in layers:
         value = add_network(graph, layer, value)
@@ -117,7 +119,7 @@ def _sequence(graph: Graph, layers: Any, value: str) -> str:
 
 
 def _linear(graph: Graph, weight: Tensor, bias: Tensor, value: str) -> str:
-    return graph.add("Gemm", value, graph.array(_array(weight)), graph.array(_array(bias)), transB=1)
+    return graph.add("Gemm", value, weight, bias, transB=1)
 
 
 def _convolution(graph: Graph, layer: Any, value: str) -> str:
@@ -125,7 +127,7 @@ def _convolution(graph: Graph, layer: Any, value: str) -> str:
     return graph.add(
         "Conv",
         value,
-        graph.array(_array(layer.weight)),
+        layer.weight,
         kernel_shape=list(layer.kernel_size),
         strides=list(layer.stride),
         pads=[rows, columns, rows, columns],
@@ -135,17 +137,16 @@ def _convolution(graph: Graph, layer: Any, value: str) -> str:
 
 def _zero_pad(graph: Graph, layer: Any, value: str) -> str:
     left, right, top, bottom = layer.padding
-    return graph.add("Pad", value, graph.array(np.array([0, 0, top, left, 0, 0, bottom, right])))
+    return graph.add("Pad", value, [0, 0, top, left, 0, 0, bottom, right])
 
 
 def _batch_norm(graph: Graph, layer: Any, value: str) -> str:
     parts = (layer.weight, layer.bias, layer.running_mean, layer.running_var)
-    return graph.add("BatchNormalization", value, *(graph.array(_array(p)) for p in parts), epsilon=layer.eps)
+    return graph.add("BatchNormalization", value, *parts, epsilon=layer.eps)
 
 
 def _layer_norm(graph: Graph, layer: Any, value: str) -> str:
-    parts = graph.array(_array(layer.weight)), graph.array(_array(layer.bias))
-    return graph.add("LayerNormalization", value, *parts, axis=-1, epsilon=layer.eps)
+    return graph.add("LayerNormalization", value, layer.weight, layer.bias, axis=-1, epsilon=layer.eps)
 
 
 def _max_pool(graph: Graph, layer: Any, value: str) -> str:
@@ -156,24 +157,19 @@ def _max_pool(graph: Graph, layer: Any, value: str) -> str:
 def _pixels(graph: Graph, layer: Any, value: str) -> str:
     """Images arrive as (N, H, W, 3), as image libraries have them."""
     floats = graph.cast(graph.add("Transpose", value, perm=[0, 3, 1, 2]), np.float32)
-    centred = graph.add("Sub", floats, graph.array(_array(layer.mean)))
-    return graph.add("Div", centred, graph.array(_array(layer.deviation)))
+    return _standardise(graph, layer, floats)
 
 
 def _block(graph: Graph, block: Any, value: str) -> str:
     inner = _sequence(graph, (block.conv1, block.norm1, nn.ReLU(), block.conv2, block.norm2), value)
     if block.stride != 1:
-        ends = np.full(2, np.iinfo(np.int64).max)
-        places = (np.zeros(2, np.int64), ends, np.array([2, 3]), np.full(2, block.stride))
-        value = graph.add("Slice", value, *(graph.array(place) for place in places))
+        value = graph.add("Slice", value, [0, 0], [np.iinfo(np.int64).max] * 2, [2, 3], [block.stride] * 2)
     return graph.add("Relu", graph.add("Add", inner, add_network(graph, block.shortcut, value)))
 
 
 def _resnet(graph: Graph, network: Any, value: str) -> str:
     maps = _sequence(graph, (network.pixels, network.stem, network.stages), value)
-    return add_network(
-        graph, network.head, graph.add("ReduceMean", maps, graph.array(np.array([2, 3])), keepdims=0)
-    )
+    return add_network(graph, network.head, graph.add("ReduceMean", maps, [2, 3], keepdims=0))
 
 
 def _inverted_block(graph: Graph, block: Any, value: str) -> str:
@@ -182,19 +178,18 @@ def _inverted_block(graph: Graph, block: Any, value: str) -> str:
 
 
 def _standardise(graph: Graph, layer: Any, value: str) -> str:
-    centred = graph.add("Sub", value, graph.array(_array(layer.mean)))
-    return graph.add("Div", centred, graph.array(_array(layer.deviation)))
+    centred = graph.add("Sub", value, layer.mean)
+    return graph.add("Div", centred, layer.deviation)
 
 
 def _resize(graph: Graph, side: int, value: str) -> str:
     """Square maps, bilinear, smoothed first where they shrink. Only the last two axes change."""
-    sides = graph.array(np.array([side, side]))
     return graph.add(
         "Resize",
         value,
         "",
         "",
-        sides,
+        [side, side],
         mode="linear",
         coordinate_transformation_mode="half_pixel",
         antialias=1,
@@ -210,8 +205,7 @@ def _backbone_network(graph: Graph, network: Any, value: str) -> str:
 
 def add_features(graph: Graph, backbone: Any, side: int, flips: bool, value: str) -> str:
     """Once for the image and, with flips, once for its mirror image: columns are the third axis of an image."""
-    ends = (np.array([-1]), np.array([np.iinfo(np.int64).min]), np.array([2]), np.array([-1]))
-    mirrored = [graph.add("Slice", value, *(graph.array(end) for end in ends))] if flips else []
+    mirrored = [graph.add("Slice", value, [-1], [np.iinfo(np.int64).min], [2], [-1])] if flips else []
     features = [_pooled(graph, backbone, side, images) for images in (value, *mirrored)]
     return features[0] if len(features) == 1 else graph.add("Mean", *features)
 
@@ -222,12 +216,12 @@ def _pooled(graph: Graph, backbone: Any, side: int, value: str) -> str:
     for place, stage in enumerate(backbone.stages):
         maps = add_network(graph, stage, maps)
         if place in LITE_POOLED:
-            means.append(graph.add("ReduceMean", maps, graph.array(np.array([2, 3])), keepdims=0))
+            means.append(graph.add("ReduceMean", maps, [2, 3], keepdims=0))
     return graph.add("Concat", *means, axis=1)
 
 
 def _one_column(graph: Graph, value: str) -> str:
-    return graph.add("Squeeze", value, graph.array(np.array([1])))
+    return graph.add("Squeeze", value, [1])
 
 
 def _score_head(graph: Graph, head: Any, value: str) -> str:
@@ -242,11 +236,10 @@ def _pair_head(graph: Graph, head: Any, value: str) -> str:
 
 
 def _cosine_head(graph: Graph, head: Any, value: str) -> str:
-    lengths = graph.add("ReduceL2", value, graph.array(np.array([1])), keepdims=1)
-    floor = graph.array(np.array(TINY, np.float32))
-    unit = graph.add("Div", value, graph.add("Max", lengths, floor))
+    lengths = graph.add("ReduceL2", value, [1], keepdims=1)
+    unit = graph.add("Div", value, graph.add("Max", lengths, np.float32(TINY)))
     weight = normalize(head.weight)
-    return _one_column(graph, graph.add("MatMul", unit, graph.array(_array((weight[1:] - weight[:1]).T))))
+    return _one_column(graph, graph.add("MatMul", unit, (weight[1:] - weight[:1]).T))
 
 
 LAYERS: dict[type[nn.Module], Callable[[Graph, Any, str], str]] = {
@@ -267,9 +260,7 @@ LAYERS: dict[type[nn.Module], Callable[[Graph, Any, str], str]] = {
     nn.LayerNorm: _layer_norm,
     nn.MaxPool2d: _max_pool,
     nn.ZeroPad2d: _zero_pad,
-    nn.ReLU6: lambda graph, layer, value: graph.add(
-        "Clip", value, graph.array(np.array(0, np.float32)), graph.array(np.array(6, np.float32))
-    ),
+    nn.ReLU6: lambda graph, layer, value: graph.add("Clip", value, np.float32(0), np.float32(6)),
     nn.ReLU: lambda graph, layer, value: graph.add("Relu", value),
     nn.Dropout: lambda graph, layer, value: value,  # at rest when scoring
     nn.Identity: lambda graph, layer, value: value,
@@ -363,7 +354,7 @@ def add_trees(graph: Graph, rows: str, members: Sequence[Trees]) -> str:
     sums = graph.cast(nodes.write(graph, rows, "BRANCH_LEQ", 2 * len(members), np.float32), np.float64)
     counts = np.array([len(member.trees) if member.averaged else 1.0 for member in members])
     joined = np.repeat(np.eye(len(members)), 2, axis=0) / counts
-    return graph.add("MatMul", sums, graph.array(joined))
+    return graph.add("MatMul", sums, joined)
 
 
 def add_lines(graph: Graph, values: str, knots: Sequence[Floats], levels: Sequence[Floats]) -> str:
@@ -374,16 +365,14 @@ def add_lines(graph: Graph, values: str, knots: Sequence[Floats], levels: Sequen
     nodes = _Nodes()
     for column, own in enumerate(knots):
         nodes.add(_search(own, column), [(column, np.arange(len(own), dtype=np.float64))])
-    ends = [graph.array(np.array([own[place] for own in knots])) for place in (0, -1)]
-    inside = graph.add("Min", graph.add("Max", values, ends[0]), ends[1])
+    first, last = ([own[place] for own in knots] for place in (0, -1))
+    inside = graph.add("Min", graph.add("Max", values, first), last)
     found = graph.cast(nodes.write(graph, inside, "BRANCH_LT", len(knots), np.float64), np.int64)
     starts = np.cumsum([0, *(len(own) for own in knots)])[:-1]
-    place = graph.add("Add", found, graph.array(starts.astype(np.int64)))
+    place = graph.add("Add", found, starts.astype(np.int64))
     with np.errstate(over="ignore"):
         slopes = [np.append(np.diff(level) / np.diff(own), 0.0) for own, level in zip(knots, levels, strict=True)]
-    knot, level, slope = (
-        graph.add("Gather", graph.array(np.concatenate(parts)), place) for parts in (knots, levels, slopes)
-    )
+    knot, level, slope = (graph.add("Gather", np.concatenate(parts), place) for parts in (knots, levels, slopes))
     return graph.add("Add", graph.add("Mul", slope, graph.add("Sub", inside, knot)), level)
 
 

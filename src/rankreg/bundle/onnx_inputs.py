@@ -57,12 +57,13 @@ def add_inputs(graph: Graph, inputs: ImageInputs | TableInputs) -> tuple[str, st
     if inputs.categorical:
         texts = graph.input(TEXTS, np.object_, (len(inputs.categorical),))
         for place, column in enumerate(inputs.categorical):
-            columns += [_one_hot(graph, column, graph.add("Gather", texts, graph.array(np.array(place)), axis=1))]
+            columns += [_one_hot(graph, column, graph.add("Gather", texts, place, axis=1))]
         full = [place for place, column in enumerate(inputs.categorical) if not column.may_miss]
         if full:
-            problems += [_gaps(graph, graph.add("Gather", texts, graph.array(np.array(full)), axis=1), inputs)]
-    matrix = columns[0] if len(columns) == 1 else graph.add("Concat", *columns, axis=1)
-    return matrix, _any_in_row(graph, problems)
+            problems += [_gaps(graph, graph.add("Gather", texts, full, axis=1), inputs)]
+    rows = [graph.add("ReduceMax", graph.cast(cells, np.int32), [1], keepdims=0) for cells in problems]
+    any_in_row = graph.cast(graph.add("Max", *rows), np.bool_) if rows else None
+    return graph.joined(columns), any_in_row
 
 
 def add_standardised(graph: Graph, inputs: TableInputs, matrix: str) -> str:
@@ -76,23 +77,14 @@ def add_standardised(graph: Graph, inputs: TableInputs, matrix: str) -> str:
     if not quantiles:
         return matrix
     places = [place for place, _ in quantiles]
-    scores = graph.cast(graph.add("Gather", matrix, graph.array(np.array(places)), axis=1), np.float64)
+    scores = graph.cast(graph.add("Gather", matrix, places, axis=1), np.float64)
     lines = add_lines(
         graph, scores, [np.array(own.scores) for _, own in quantiles], [own.standard for _, own in quantiles]
     )
     both = graph.add("Concat", matrix, graph.cast(lines, np.float32), axis=1)
     order = np.arange(inputs.features)
     order[places] = inputs.features + np.arange(len(places))
-    return graph.add("Gather", both, graph.array(order), axis=1)
-
-
-def _any_in_row(graph: Graph, cells: list[str]) -> str | None:
-    """Whether a row has a cell that is true in any of these arrays."""
-    rows = [
-        graph.add("ReduceMax", graph.cast(array, np.int32), graph.array(np.array([1])), keepdims=0)
-        for array in cells
-    ]
-    return graph.cast(graph.add("Max", *rows), np.bool_) if rows else None
+    return graph.add("Gather", both, order, axis=1)
 
 
 def _gaps(graph: Graph, texts: str, inputs: TableInputs) -> str:
@@ -112,52 +104,50 @@ def _numbers(graph: Graph, columns: list[NumericColumn | QuantileColumn], values
     All in float64, as a float32 mean or knot could swallow the value.
     """
     missing = graph.add("IsNaN", values)
-    never = graph.array(np.array([not column.may_miss for column in columns]))
+    never = [not column.may_miss for column in columns]
     problems = [graph.add("And", missing, never), _beyond(graph, values, LARGEST)]
     parts: list[str] = []
     order: list[int] = []
     for kind, prepare in ((NumericColumn, _deviations), (QuantileColumn, _normal_scores)):
         places = [place for place, column in enumerate(columns) if isinstance(column, kind)]
         if places:
-            own = graph.add("Gather", values, graph.array(np.array(places)), axis=1)
-            gaps = graph.add("Gather", missing, graph.array(np.array(places)), axis=1)
+            own = graph.add("Gather", values, places, axis=1)
+            gaps = graph.add("Gather", missing, places, axis=1)
             made, far = prepare(graph, [columns[place] for place in places], own, gaps)
             parts, problems, order = [*parts, graph.cast(made, np.float32)], [*problems, far], [*order, *places]
     if any(column.may_miss for column in columns):
         parts.append(graph.cast(missing, np.float32))
-    both = graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
+    both = graph.joined(parts)
     wanted: list[int] = []
     for place, column in enumerate(columns):
         wanted += [order.index(place), len(columns) + place] if column.may_miss else [order.index(place)]
     if wanted == list(range(len(columns))):
         return both, problems
-    return graph.add("Gather", both, graph.array(np.array(wanted)), axis=1), problems
+    return graph.add("Gather", both, wanted, axis=1), problems
 
 
 def _deviations(graph: Graph, columns: list[Any], values: str, missing: str) -> tuple[str, str]:
     """(x − mean) / scale, and where it is too large."""
     medians, means, scales = (
-        graph.array(np.array([getattr(column, name) for column in columns], np.float64))
-        for name in ("median", "mean", "scale")
+        np.array([getattr(column, name) for column in columns], np.float64) for name in ("median", "mean", "scale")
     )
     filled = graph.add("Where", missing, medians, values)
     found = graph.add("Div", graph.add("Sub", filled, means), scales)
-    bounds = graph.array(np.array(-FARTHEST)), graph.array(np.array(FARTHEST))
-    return graph.add("Clip", found, *bounds), _beyond(graph, found, FARTHEST)
+    return graph.add("Clip", found, -FARTHEST, FARTHEST), _beyond(graph, found, FARTHEST)
 
 
 def _normal_scores(graph: Graph, columns: list[Any], values: str, missing: str) -> tuple[str, str]:
     """Normal scores between knots, and where a number lies beyond the column's reach."""
-    low, high = (graph.array(np.array([column.reach[side] for column in columns])) for side in (0, 1))
+    low, high = ([column.reach[side] for column in columns] for side in (0, 1))
     far = graph.add("Or", graph.add("Less", values, low), graph.add("Greater", values, high))
-    filled = graph.add("Where", missing, graph.array(np.array([column.knots[0] for column in columns])), values)
+    filled = graph.add("Where", missing, [column.knots[0] for column in columns], values)
     knots = [np.array(column.knots) for column in columns]
     lines = add_lines(graph, filled, knots, [np.array(column.scores) for column in columns])
-    return graph.add("Where", missing, graph.array(np.array(0.0)), lines), far
+    return graph.add("Where", missing, 0.0, lines), far
 
 
 def _beyond(graph: Graph, values: str, bound: float) -> str:
-    return graph.add("Greater", graph.add("Abs", values), graph.array(np.array(bound)))
+    return graph.add("Greater", graph.add("Abs", values), bound)
 
 
 def _one_hot(graph: Graph, column: CategoricalColumn, texts: str) -> str:
@@ -166,7 +156,7 @@ def _one_hot(graph: Graph, column: CategoricalColumn, texts: str) -> str:
     if not other:
         ones = graph.add("Shape", texts)
         one = graph.onnx.numpy_helper.from_array(np.ones(1, np.float32))
-        return graph.add("Unsqueeze", graph.add("ConstantOfShape", ones, value=one), graph.array(np.array([1])))
+        return graph.add("Unsqueeze", graph.add("ConstantOfShape", ones, value=one), [1])
     codes = graph.add(
         "LabelEncoder",
         texts,
@@ -175,9 +165,7 @@ def _one_hot(graph: Graph, column: CategoricalColumn, texts: str) -> str:
         values_int64s=list(range(other)),
         default_int64=other,
     )
-    return graph.add(
-        "OneHot", codes, graph.array(np.array(other + 1)), graph.array(np.array([0, 1], np.float32)), axis=1
-    )
+    return graph.add("OneHot", codes, other + 1, np.array([0, 1], np.float32), axis=1)
 
 
 def missing_text(inputs: TableInputs) -> str:
