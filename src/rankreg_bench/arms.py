@@ -41,10 +41,6 @@ class Preset:
     curves: bool = False
 
 
-def _network(name: str, width: float) -> dict[str, Any]:
-    return {"name": name, "width": width}
-
-
 SGD = {"name": "sgd", "momentum": 0.9, "weight_decay": 2e-4}
 ON_CPU = {"precision": "float32", "device": "cpu"}
 SKIN_SPLITS: dict[str, Literal["seed", "member"]] = {"melanoma": "member", "ham10000": "seed"}
@@ -56,11 +52,11 @@ PAPER = {
     "learning_rate": 0.01,
     "schedule": "constant",
     "optimiser": SGD,
-    "model": _network("resnet10", 1.0),
+    "model": {"name": "resnet10", "width": 1.0},
     "augmentation": "cifar",
     "precision": "auto",
 }
-SMALL = _network("resnet10", 0.25)
+SMALL = {"name": "resnet10", "width": 0.25}
 COMPACT = {"schedule": "cosine", "optimiser": SGD, "model": SMALL, "augmentation": "cifar", **ON_CPU}
 
 
@@ -121,7 +117,7 @@ PRESETS: dict[str, Preset] = {
             **{
                 name: Family(
                     name,
-                    {**PAPER, "model": {**_network("resnet18", 1.0), **SKIN}, "augmentation": "dermoscopy"},
+                    {**PAPER, "model": {"name": "resnet18", "width": 1.0, **SKIN}, "augmentation": "dermoscopy"},
                     {"size": 256},
                     split_is=split_is,
                 )

@@ -5,19 +5,20 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 
 import rankreg.cli
 from rankreg.names import look_up
 from rankreg.safe_files import is_stream
 from rankreg.terminal import Terminal, lay_out_help, say
 from rankreg_bench import figures
-from rankreg_bench.arms import ARMS
+from rankreg_bench.arms import ARMS, PRESETS
 from rankreg_bench.contrasts import Question, compare_pages
 from rankreg_bench.grids import DATA, RunPlan, experiment_of, loader_options, plans_of
 from rankreg_bench.pages import ENDINGS, Page, print_pages, rendered, write
 from rankreg_bench.queue import Place, run_all
 from rankreg_bench.records import DEFAULT_FOLDER, Grid, Selection
-from rankreg_bench.status import RunDisplay, experiment_table, preset_table, status_lines, status_of, status_table
+from rankreg_bench.status import RunDisplay, experiment_table, status_lines, status_of, status_table
 from rankreg_bench.tables import Sheet, pages_of
 
 app = typer.Typer(
@@ -66,8 +67,10 @@ def list_() -> None:
     Examples:
         rankreg bench list
     """
-    for table in (experiment_table(), preset_table()):
-        Terminal(highlight=False).print(table)
+    sizes = Table("preset", "size")
+    for name, preset in PRESETS.items():
+        sizes.add_row(name, preset.title)
+    Terminal(highlight=False).print(experiment_table(), sizes)
 
 
 @app.command()

@@ -23,7 +23,7 @@ from rankreg_bench.differences import (
     preset_note,
     verdict,
 )
-from rankreg_bench.estimates import difference_intervals
+from rankreg_bench.estimates import difference_intervals, measures_of
 from rankreg_bench.grids import DATA, LOSSES, RunPlan, TestSet, for_choosing, offers, plan_run, title_of
 from rankreg_bench.pages import Number, Page, Row, TableBlock, TableEntry, limits
 from rankreg_bench.records import TEST_TITLES, Grid, RecordFolder, checked_test, grid_of, read_runs
@@ -78,17 +78,13 @@ class Question:
             if not offers(self.preset, data):
                 continue
             losses = self.losses or (("ce",) if DATA[data].several_classes else LOSSES)
-            for split in range(self._recorded_splits(data)):
+            files = (self.folder / self.preset / data).glob("*-*-*.json")
+            splits = {int(number) for file in files if (number := file.stem.rsplit("-", 2)[-2]).isdigit()}
+            for split in sorted(splits if self.splits is None else splits & set(range(self.splits))):
                 for loss in losses:
                     both = [plan_run(self.preset, data, loss, arm, split) for arm in (self.first, self.second)]
                     found += [plan for plan in both if records.has(plan)]
         return found
-
-    def _recorded_splits(self, data: str) -> int:
-        """One more than the highest split in a record's name, at most as many as wanted."""
-        names = [path.stem.rsplit("-", 2)[-2] for path in (self.folder / self.preset / data).glob("*-*-*.json")]
-        there = max((int(name) + 1 for name in names if name.isdigit()), default=0)
-        return there if self.splits is None else min(there, self.splits)
 
 
 def compare_pages(question: Question, test: str | None = None, *, brief: bool = False) -> list[Page]:
@@ -133,7 +129,7 @@ class Contrast:
         self.pooled = pair(grid, data, list(self.pairs), *arms) if len(self.pairs) > 1 else None
         self.shown = {loss.upper(): paired for loss, paired in self.pairs.items()}
         self.shown |= {} if self.pooled is None else {"all losses": self.pooled}
-        self.head = ("", *map(measure_title, grid.measures(data)), "splits")
+        self.head = ("", *map(measure_title, measures_of(DATA[data])), "splits")
 
     @property
     def main(self) -> Paired:
@@ -171,7 +167,7 @@ class Contrast:
 
     def by_split(self) -> Iterator[TableBlock]:
         splits = sorted({split for paired in self.pairs.values() for split in paired.splits})
-        for measure in self.grid.measures(self.data):
+        for measure in measures_of(DATA[self.data]):
             rows = []
             for label, paired in self.shown.items():
                 values = dict(zip(paired.splits, paired.values[measure], strict=True))

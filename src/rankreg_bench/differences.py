@@ -109,7 +109,7 @@ class Paired:
         """For the CSV file: mean difference, what could have been detected, p-value."""
         arm, loss = f"{self.first} minus {self.second}", pooled_name(self.losses, self.asked)
         for measure in self.values:
-            number = Number(experiment, data, test, loss, arm, measure, "", 0.0, splits=len(self.splits))
+            number = Number(experiment, data, test, loss, arm, measure, splits=len(self.splits))
             yield number.with_bounds("difference", self.estimate(measure))
             for kind, value in (("detectable", self.detectable(measure)), ("p-value", self.p_value(measure))):
                 if value is not None:
@@ -132,7 +132,7 @@ def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) 
     if not splits:
         return None
     values = {}
-    for measure in grid.measures(data):
+    for measure in measures_of(DATA[data]):
         best = max if higher_is_better(measure) else min
         rows = []
         for loss in used:
@@ -190,7 +190,7 @@ def ensemble_gains(
     used, splits = grid.shared(data, losses, (ours, *others))
     rows = [[grid.cells[data, loss, arm].on(splits) for arm in (ours, *others)] for loss in used] if splits else []
     found = {}
-    for measure in grid.measures(data) if rows else ():
+    for measure in measures_of(DATA[data]) if rows else ():
         up = higher_is_better(measure)
         best, sign = (max, 1) if up else (min, -1)
         pairs = [(first, best(rest, key=lambda cell: cell.ensemble[measure].estimate)) for first, *rest in rows]

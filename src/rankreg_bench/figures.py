@@ -239,7 +239,10 @@ def _learning(chosen: FigureSource) -> "Figure":
 
 
 def _curve(chosen: FigureSource, data: str, arm: str, measure: str) -> dict[float, Mark]:
-    """The measure after every epoch, over the splits whose records hold curves."""
+    """The mean after every epoch, over the splits whose records hold curves.
+
+    With its interval; of few splits, whose interval would hide the lines, with their range.
+    """
     found, records, step = [], RecordFolder(chosen.selection.folder), 1.0
     for plan in chosen.selection.plans:
         if (plan.data, plan.arm) == (data, arm) and records.has(plan):
@@ -248,13 +251,11 @@ def _curve(chosen: FigureSource, data: str, arm: str, measure: str) -> dict[floa
                 found.append(record["curves"][chosen.grid.test][measure])
                 step = plan.cost / plan.config["epochs"]
     shared = min((len(values) for values in found), default=0)  # a run that diverged is shorter
-    return {step * (k + 1): Mark(_band([values[k] for values in found])) for k in range(shared)}
-
-
-def _band(values: Sequence[float]) -> Interval:
-    """The mean with its interval; of few splits, whose interval would hide the lines, with their range."""
-    mean = mean_of(values)
-    return mean if len(values) >= FEW_SPLITS else replace(mean, low=min(values), high=max(values))
+    means = [mean_of([values[k] for values in found]) for k in range(shared)]
+    if len(found) < FEW_SPLITS:
+        ends = [[values[k] for values in found] for k in range(shared)]
+        means = [replace(mean, low=min(own), high=max(own)) for mean, own in zip(means, ends, strict=True)]
+    return {step * (k + 1): Mark(mean) for k, mean in enumerate(means)}
 
 
 def _over_noise(chosen: FigureSource) -> "Figure":

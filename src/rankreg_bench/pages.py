@@ -76,9 +76,9 @@ class Number:
     test: str
     loss: str
     arm: str
-    measure: str
-    kind: str
-    value: float
+    measure: str = ""
+    kind: str = ""
+    value: float = 0.0
     low: float | None = None
     high: float | None = None
     splits: int = 0

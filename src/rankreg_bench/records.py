@@ -23,7 +23,7 @@ from rankreg.operating import Interval
 from rankreg.safe_files import read_arrays, read_json, write_whole
 from rankreg.scores import Scores, joined, mean_scores
 from rankreg_bench.arms import ARMS
-from rankreg_bench.estimates import intervals_of, measured, measures_of
+from rankreg_bench.estimates import intervals_of, measured
 from rankreg_bench.grids import DATA, Experiment, RunPlan, TestSet, experiment_of, plans_of, stands_in, title_of
 
 FORMAT = 1
@@ -202,9 +202,6 @@ class Grid:
         """Its data sets (0), losses (1) or arms (2), in the order of the plans."""
         return list(dict.fromkeys(key[place] for key in self.cells))
 
-    def measures(self, data: str) -> tuple[str, ...]:
-        return measures_of(DATA[data])
-
     def shared(self, data: str, losses: Sequence[str], arms: Sequence[str]) -> Shared:
         """The losses that have all of these arms on some split, and the splits that all of those have in common."""
         common: dict[str, set[int]] = {}
@@ -324,11 +321,8 @@ class Selection:
             for plan in self.plans
             if plan.data in data and records.has(plan) and records.read(plan).get("diverged")
         ]
-        return (
-            [f"These runs diverged and count with their best epoch before that: {'; '.join(found)}."]
-            if found
-            else []
-        )
+        text = f"These runs diverged and count with their best epoch before that: {'; '.join(found)}."
+        return [text] if found else []
 
     def grids(self, test: str | None = None) -> list[Grid]:
         """The grid on each test set that the experiment is judged on, or on the one that is named."""
@@ -347,9 +341,9 @@ class Selection:
 
 def checked_test(test: str, name: str, for_choosing: bool) -> TestSet:
     """The test set of that name; ValueError for a test set if the runs are there to choose settings by."""
-    look_up({str(known): known for known in PARTS}, test, "test set")
-    if for_choosing and test != "tuning":
+    found = look_up({str(known): known for known in PARTS}, test, "test set")
+    if for_choosing and found != "tuning":
         raise ValueError(
             f"{name} chooses settings: it is judged on the tuning pool, never on a test set; leave out --test"
         )
-    return next(known for known in PARTS if known == test)
+    return found

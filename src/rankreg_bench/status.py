@@ -51,13 +51,6 @@ def experiment_table() -> Table:
     return table
 
 
-def preset_table() -> Table:
-    table = Table("preset", "size")
-    for name, preset in PRESETS.items():
-        table.add_row(name, preset.title)
-    return table
-
-
 def status_of(folder: Path, workers: int | None = None) -> Status:
     """What is recorded in a folder."""
     seconds, damaged = _seconds(folder)

@@ -31,11 +31,12 @@ from rankreg_bench.estimates import (
     CONFIDENCE,
     RISK,
     higher_is_better,
+    measures_of,
     published_gain,
     published_values,
     ranking_arm,
 )
-from rankreg_bench.grids import noise_of, title_of
+from rankreg_bench.grids import DATA, noise_of, title_of
 from rankreg_bench.pages import (
     Number,
     Page,
@@ -106,7 +107,7 @@ class Sheet:
 
     def __init__(self, selection: Selection, grid: Grid, data: str) -> None:
         self.selection, self.grid, self.data, self.experiment = selection, grid, data, selection.experiment
-        self.losses, self.measures = grid.names(1), grid.measures(data)
+        self.losses, self.measures = grid.names(1), measures_of(DATA[data])
         self.is_main, self.ranking = self.experiment.layout == "main", ranking_arm(self.experiment)
         keys = [key for loss in self.losses for key in grid.cells if key[:2] == (data, loss)]
         self.cells = {key: grid.cells[key] for key in keys}
@@ -141,8 +142,8 @@ class Sheet:
             gains, losses, splits = self._gains(others)
             entries = []
             for measure in self.measures:
-                printed = self._published_gain(second, losses or self.losses, measure)
-                entries.append(estimated(gains.get(measure), published_text(printed, others=True)))
+                paper = self._published_gain(second, losses or self.losses, measure)
+                entries.append(estimated(gains.get(measure), published_text(paper, others=True)))
             few = f"{len(losses)}/{len(self.losses)} losses" if len(losses) < len(self.losses) else ""
             count = TableEntry(str(len(splits)), few) if gains else NOTHING
             rows.append(Row(label, (*entries, count), rule=second == BETTER))
@@ -197,7 +198,7 @@ class Sheet:
         for paired in self.pairs:
             yield from paired.numbers(name, test, self.data)
         if self.gap:
-            yield from self.gap.numbers(Number(name, self.data, test, self.losses[0], "", "", "", 0.0))
+            yield from self.gap.numbers(Number(name, self.data, test, self.losses[0], ""))
         for others, second in GAINS.values() if self.is_main else ():
             over = self._pair(self.ranking, second)
             if over is None:
@@ -205,8 +206,9 @@ class Sheet:
             gains, losses, splits = self._gains(others)
             for measure, gain in gains.items():
                 arm, loss = f"{self.ranking} over {second}", pooled_name(losses, len(self.losses))
-                number = Number(name, self.data, test, loss, arm, measure, "", 0.0, splits=len(splits))
-                number = replace(number, published=self._published_gain(second, losses, measure))
+                published = self._published_gain(second, losses, measure)
+                place = (name, self.data, test, loss, arm, measure)
+                number = Number(*place, splits=len(splits), published=published)
                 yield number.with_bounds("ensemble gain", gain)
                 yield number.with_bounds("single gain", over.gain(measure))
 
@@ -214,9 +216,9 @@ class Sheet:
         """The ensemble, the mean of the splits and their standard deviation; nothing without a record."""
         for measure in self.measures if cell.scores else ():
             data, loss, arm = key
-            number = Number(self.selection.name, data, self.grid.test, loss, arm, measure, "", 0.0)
             published = published_values(self.experiment, *key).get(measure)
-            number = replace(number, splits=len(cell.splits), published=published)
+            place = (self.selection.name, data, self.grid.test, loss, arm, measure)
+            number = Number(*place, splits=len(cell.splits), published=published)
             yield number.with_bounds("ensemble", cell.ensemble[measure])
             values = [single[measure] for single in cell.singles.values()]
             yield number.with_bounds("single", mean_of(values))

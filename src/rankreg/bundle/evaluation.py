@@ -288,16 +288,16 @@ def write_scores(path: Path, scores: Scores) -> None:
 def evaluation_lines(found: Evaluation) -> Lines:
     """One heading and one sentence a line."""
     sure = percent(found.fpr.confidence)
-    lines = [
-        ("Samples", f"{found.positives:,} positives, {found.negatives:,} negatives; in brackets {sure} intervals"),
-        ("Caught", f"{bounded(found.recall)} of the positives score ≥ {found.threshold:.6g}"),
-        *_caught_units(found),
-        *(_alarm_lines(found) if found.answers is None else _answer_lines(found.answers, found.fpr)),
-        *(("Promise", _against(one)) for one in found.promises),
-    ]
+    units = []
+    if found.recall_of_units is not None and found.units != found.positives:
+        units = [("Caught units", f"{bounded(found.recall_of_units)} of the {found.units:,} units with positives")]
     rates = "; ".join(f"{bounded(interval)} at {tpr} %" for tpr, interval in found.fpr_at_tpr.items())
     return [
-        *lines,
+        ("Samples", f"{found.positives:,} positives, {found.negatives:,} negatives; in brackets {sure} intervals"),
+        ("Caught", f"{bounded(found.recall)} of the positives score ≥ {found.threshold:.6g}"),
+        *units,
+        *(_alarm_lines(found) if found.answers is None else _answer_lines(found.answers, found.fpr)),
+        *(("Promise", _against(one)) for one in found.promises),
         ("AUC", bounded(found.auc)),
         ("FPR at a TPR", f"{rates}; at thresholds taken from these samples, not the model's"),
     ]
@@ -340,12 +340,6 @@ def _against(one: MeasuredPromise) -> str:
     said = per_thousand(one.measured.scaled(0.001)) if count else bounded(one.measured)
     verdict = {"shown": "kept", "open": "not contradicted", "broken": "BROKEN on these data"}[one.verdict]
     return f"{name} {side} {promised}: {verdict}, measured {said}"
-
-
-def _caught_units(found: Evaluation) -> Lines:
-    if found.recall_of_units is None or found.units == found.positives:
-        return []
-    return [("Caught units", f"{bounded(found.recall_of_units)} of the {found.units:,} units with positives")]
 
 
 def bounded(interval: Interval) -> str:

@@ -21,11 +21,10 @@ from rankreg.bundle.storage import Bundle
 from rankreg.datasets.columns import ColumnPlan
 from rankreg.datasets.images import SUFFIXES, class_folders, folder_labels, read_image, walk_images
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.dialects import Decimal
 from rankreg.labels import LabelRule, listing, read_labels
 from rankreg.operating import ScoreSpool, ScoreSummary
 from rankreg.safe_files import whole_file
-from rankreg.table_files import TableRows, check_columns, table_chunks
+from rankreg.table_files import check_columns, table_chunks
 from rankreg.terminal import progress_bar
 
 IMAGES = 128  # decoded at once
@@ -286,20 +285,16 @@ def _rows(path: Path, preprocessing: Mapping[str, Any], rule: LabelRule | None) 
     target, names = preprocessing["target"], preprocessing["id_column"]
     said = preprocessing.get("columns")
     plan = None if said is None else ColumnPlan.from_dict(said)  # dates, "1,234" and the like
-    columns, texts = (
-        (preparation if plan is None else plan).columns,
-        (preparation if plan is None else plan).text_columns,
-    )
-    needed = [*columns, *([target] if rule is not None else [])]
-    text = [*texts, *([names] if names is not None else [])]
-    dialect = {name: preprocessing.get(name) for name in ("separator", "decimal", "encoding")}
+    reader = preparation if plan is None else plan
+    needed = [*reader.columns, *([target] if rule is not None else [])]
+    text = [*reader.text_columns, *([names] if names is not None else [])]
+    written = {name: preprocessing.get(name) for name in ("header", "separator", "decimal", "encoding")}
     count, positives, others = 0, 0, dict[str, None]()
-    read = [*needed, *text]
-    header = preprocessing["header"]
-    for chunk in table_chunks(path, header=header, text=text, rows=ROWS, needed=read, **dialect):
+    for chunk in table_chunks(path, text=text, rows=ROWS, needed=[*needed, *text], **written):
         rows = chunk.rows
         check_columns(needed, rows.columns, str(path))
-        frame, unread = (rows, [""] * len(rows)) if plan is None else plan.read(rows, decimal=_decimal(chunk))
+        decimal = None if chunk.dialect is None else chunk.dialect.decimal
+        frame, unread = (rows, [""] * len(rows)) if plan is None else plan.read(rows, decimal=decimal)
         ids = rows[names] if names is not None and names in rows.columns else rows.index + 1
         problems = [bad or cells for bad, cells in zip(unread, preparation.problems(frame), strict=True)]
         for row, fault in chunk.faults.items():
@@ -324,10 +319,6 @@ def _rows(path: Path, preprocessing: Mapping[str, Any], rule: LabelRule | None) 
             f"{path}: the target {target!r} holds {listing(map(repr, others))} and no {rule.positive!r}, which the"
             " bundle calls positive"
         )
-
-
-def _decimal(chunk: TableRows) -> Decimal | None:
-    return None if chunk.dialect is None else chunk.dialect.decimal
 
 
 def _images(path: Path, card: BundleCard, rule: LabelRule | None) -> Iterator[Chunk]:

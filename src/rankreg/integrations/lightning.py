@@ -170,24 +170,16 @@ class RankRegCallback(Callback):
         except (KeyError, IndexError, TypeError):
             labels = None
         if not isinstance(labels, Tensor) or isinstance(batch, Tensor):
-            shape = (
-                f"keys {', '.join(map(repr, batch))}" if isinstance(batch, Mapping) else f"a {type(batch).__name__}"
-            )
             raise ValueError(
-                f"no labels at {self.labels_at!r} in a batch that is {shape}: say where they are,"
+                f"no labels at {self.labels_at!r} in a batch that is {_described(batch)}: say where they are,"
                 " e.g. RankRegCallback(labels='target')"
             )
         return labels
 
     def _scores_of(self, output: Any) -> Tensor:
         if not isinstance(output, Mapping) or not {"loss", self.scores_at} <= output.keys():
-            given = (
-                f"keys {', '.join(map(repr, output))}"
-                if isinstance(output, Mapping)
-                else f"a {type(output).__name__}"
-            )
             raise ValueError(
-                f"training_step returned {given}, RankRegCallback needs the raw scores too:"
+                f"training_step returned {_described(output)}, RankRegCallback needs the raw scores too:"
                 f" return {{'loss': loss, {self.scores_at!r}: scores}}"
             )
         return at_least_float32(output[self.scores_at])
@@ -199,6 +191,10 @@ class RankRegCallback(Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         # Kept until training starts; testing needs none.
         self._saved = state_dict["processes"]
+
+
+def _described(value: Any) -> str:
+    return f"keys {', '.join(map(repr, value))}" if isinstance(value, Mapping) else f"a {type(value).__name__}"
 
 
 def dealt(states: list[Held], rank: int, size: int) -> Held:
