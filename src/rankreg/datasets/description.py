@@ -1,6 +1,6 @@
 """What is said about a table before a fit: likely leaks, how the file was read, labels, and each column."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rankreg.datasets.columns import ColumnPlan, ColumnReading, distinct_texts
 from rankreg.datasets.table import OwnTable
-from rankreg.notation import Record, share
+from rankreg.notation import share
 from rankreg.operating.intervals import auc_interval
 
 Floats = NDArray[np.float64]
@@ -29,7 +29,7 @@ NEAR = 0.97  # AUC at the first look
 
 
 @dataclass(frozen=True)
-class Leak(Record):
+class Leak:
     """A column that alone ranks almost perfectly.
 
     column: its name, or that of a part of a date.
@@ -56,47 +56,27 @@ def describe(own: OwnTable) -> list[str]:
       amount  number    0.5 to 6.5
       day     date      2024-01-01 to 2024-01-28 → days, day of week
     """
-    content = description(own)
-    leaks = [Leak(**leak) for leak in content["likely_leaks"]]
-    return describe_lines(own.plan, leaks=leaks, heading=content["heading"], labels=content["labels"])
-
-
-def description(own: OwnTable) -> dict[str, Any]:
-    """The same as JSON values. Finding likely leaks is most of the work."""
-    positives = int(own.labels.sum())
+    leaks = likely_leaks(own.features, own.labels, categorical=own.categorical)
+    positives, (negative, positive) = int(own.labels.sum()), own.classes
     dialect = "" if own.dialect is None else f", {own.dialect.words}"
-    negative, positive = own.classes
-    return {
-        "heading": f"{own.name}: {len(own.labels):,} rows{dialect}",
-        "labels": f"target {own.preprocessing['target']!r}: {positives:,} positive ({positive!r}),"
+    return [
+        *(
+            f"Likely leak: {leak.column!r} alone ranks almost perfectly (AUC {leak.auc:.3f}, 95 % interval from"
+            f" {leak.low:.3f}). If it is known only after the outcome, leave it out with --drop."
+            for leak in leaks
+        ),
+        f"{own.name}: {len(own.labels):,} rows{dialect}",
+        f"target {own.preprocessing['target']!r}: {positives:,} positive ({positive!r}),"
         f" {len(own.labels) - positives:,} negative ({negative!r})",
-        "rows": len(own.labels),
-        "positives": positives,
-        "dialect": None if own.dialect is None else own.dialect.model_dump(),
-        "likely_leaks": [
-            leak.to_dict() for leak in likely_leaks(own.features, own.labels, categorical=own.categorical)
-        ],
-        "columns": [one.model_dump(mode="json") | {"used": one.is_used} for one in own.plan.readings],
-    }
-
-
-def describe_lines(
-    plan: ColumnPlan, *, leaks: Sequence[Leak] = (), heading: str = "", labels: str = ""
-) -> list[str]:
-    """One line per column, after the likely leaks, the heading and the labels.
-
-    Many columns of numbers without a remark are one line.
-    """
-    lines = [
-        f"Likely leak: {leak.column!r} alone ranks almost perfectly (AUC {leak.auc:.3f}, 95 % interval from"
-        f" {leak.low:.3f}). If it is known only after the outcome, leave it out with --drop."
-        for leak in leaks
+        *column_lines(own.plan, leaks={leak.column for leak in leaks}),
     ]
-    lines += [line for line in (heading, labels) if line]
+
+
+def column_lines(plan: ColumnPlan, *, leaks: Collection[str] = ()) -> list[str]:
+    """One line per column; many columns of numbers without a remark, and that do not leak, are one line."""
     left_out = f", {len(plan.left_out):,} left out" if plan.left_out else ""
-    lines.append(f"{_columns(len(plan.used))} to learn from{left_out}:")
-    named = {leak.column for leak in leaks}
-    plain = [one for one in plan.readings if _is_plain(one) and one.name not in named]
+    lines = [f"{_columns(len(plan.used))} to learn from{left_out}:"]
+    plain = [one for one in plan.readings if one.kind == "number" and not one.note and one.name not in leaks]
     grouped = {one.name for one in plain} if len(plain) > MANY else set[str]()
     cells = [
         (one.name, "left out" if not one.is_used else one.kind, _remark(one, plan.rows))
@@ -110,12 +90,10 @@ def describe_lines(
         names = f"{', '.join(ends[:NAMED])}, … {', '.join(ends[-NAMED:])}{some}"
         cells.append((_columns(len(plain)), "number", names))
     width = min(max((len(name) for name, _, _ in cells), default=0), WIDEST)
-    lines += [f"  {_short(name):<{width}}  {kind:<8}  {remark}".rstrip() for name, kind, remark in cells]
+    for name, kind, remark in cells:
+        short = name if len(name) <= WIDEST else f"{name[: WIDEST - 1]}…"
+        lines.append(f"  {short:<{width}}  {kind:<8}  {remark}".rstrip())
     return lines
-
-
-def _is_plain(one: ColumnReading) -> bool:
-    return one.kind == "number" and not one.note
 
 
 def _remark(one: ColumnReading, rows: int) -> str:
@@ -140,10 +118,6 @@ def _figure(value: float) -> str:
 
 def _columns(count: int) -> str:
     return f"{count:,} column{'' if count == 1 else 's'}"
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= WIDEST else f"{name[: WIDEST - 1]}…"
 
 
 def likely_leaks(features: pd.DataFrame, labels: Labels, *, categorical: Collection[str] = ()) -> list[Leak]:
