@@ -26,7 +26,7 @@ from rich.table import Table
 import rankreg.datasets
 import rankreg.train.run
 from benchmarks.timing import duration
-from rankreg.datasets import cifar_files
+from rankreg.datasets import cifar
 from rankreg.datasets.catalog import find
 from rankreg.models import ResNet
 from rankreg.objective import Objective
@@ -100,9 +100,9 @@ def cifar100() -> Iterator[tuple[Path | None, str]]:
             yield Path(folder), "CIFAR-100"
             return
         with (
-            patch.object(cifar_files, "_files", random_files),
-            patch.object(cifar_files, "read_pickle", lambda content, name: content),
-            patch.object(cifar_files, "located", lambda name, given: Path(folder)),
+            patch.object(cifar, "_files", random_files),
+            patch.object(cifar, "read_pickle", lambda content, name: content),
+            patch.object(cifar, "located", lambda name, given: Path(folder)),
         ):
             yield Path(folder), "random images"
 

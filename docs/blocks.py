@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks import auc_loss_peer, mapie_peer, resampling_peer, threshold_peer
 
 from docs.pictures import APART, CONFIDENCE, LABELS, SCORES, TPR, expected_fpr, recorded
-from rankreg.fit.parts import CALIBRATION
+from rankreg.fit.sources import CALIBRATION
 from rankreg.operating import highest_tpr, positives_needed
 from rankreg.operating.guarantees import certified_rank
 

@@ -20,7 +20,7 @@ from sklearn.model_selection import StratifiedGroupKFold
 
 from benchmarks.image_study.arms import ARMS, AVERAGES, Fold, Values
 from rankreg.backbones import features, load_backbone
-from rankreg.datasets.lesions import ham10000
+from rankreg.datasets.image_sets import ham10000
 from rankreg.datasets.splits import Samples
 from rankreg.metrics import auc, fpr_at_tpr
 

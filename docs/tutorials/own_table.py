@@ -67,7 +67,7 @@ print(claims.head(3).to_string(index=False))
 # In Python:
 
 source = Source(folder / "claims.csv", target="fraud", positive="yes")
-description = describe(read_source(source, folder / "decoded").table)
+description = describe(read_source(source, folder / "decoded"))
 print("\n".join(description))
 
 # %%

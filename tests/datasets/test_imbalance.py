@@ -13,7 +13,7 @@ from rankreg.datasets.partitions import (
     long_tail_counts,
     partition_class,
     shuffled,
-    thin,
+    thinned,
 )
 
 seeds = st.integers(0, 2**32)
@@ -160,6 +160,7 @@ def test_noise_outside_0_to_1_is_refused() -> None:
 
 
 def test_thinning_names_the_lowest_ratio_that_works() -> None:
-    assert len(thin(np.arange(50), 1000, 100, seed=0)) == 10
+    labels = (np.arange(1050) < 50).astype(np.int64)
+    assert labels[thinned(np.arange(1050), labels, 100, seed=0)].sum() == 10
     with pytest.raises(ValueError, match="is 100 positives, there are 50: the lowest ratio is 20"):
-        thin(np.arange(50), 1000, 10, seed=0)
+        thinned(np.arange(1050), labels, 10, seed=0)

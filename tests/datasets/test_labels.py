@@ -16,7 +16,7 @@ from rankreg.bundle import evaluate, load_bundle
 from rankreg.estimators import CertifiedThresholdClassifier, RankRegClassifier
 from rankreg.fit import Source
 from rankreg.labels import LabelRule, read_labels
-from rankreg.tune.search_data import OwnData
+from rankreg.tune.search_data import SourceData
 from tests.conftest import Run
 from tests.own_data import write_table
 
@@ -174,8 +174,8 @@ def test_two_spellings_are_not_two_classes_of_an_estimator() -> None:
 
 def test_the_fit_that_a_search_names_reads_the_labels_as_the_search_did() -> None:
     source = Source(Path("a.csv"), target="kind", positive="mel", negative=("nv", "no idea"))
-    words = shlex.split(OwnData(source, Path("c")).train_command(Path("best.toml"), Path("out"), 0.9))
+    words = shlex.split(SourceData(source, Path("c")).train_command(Path("best.toml"), Path("out"), 0.9))
     named = [words[place + 1] for place, word in enumerate(words) if word == "--negative"]
     assert (named, "--rest-negative" in words) == (["nv", "no idea"], False)
-    rest = OwnData(replace(source, negative=(), rest_negative=True), Path("c"))
+    rest = SourceData(replace(source, negative=(), rest_negative=True), Path("c"))
     assert "--rest-negative" in rest.train_command(Path("best.toml"), Path("out"), 0.9)

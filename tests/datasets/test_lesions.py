@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rankreg.datasets.lesions import ham10000, melanoma
+from rankreg.datasets.image_sets import ham10000, melanoma
 
 
 def overlap(groups: dict[str, set[str]]) -> set[str]:

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from rankreg.datasets import load
-from rankreg.datasets.solar_cells import elpv
+from rankreg.datasets.image_sets import elpv
 
 PROBABILITIES = ("0.0", "0.3333333333333333", "0.6666666666666666", "1.0")
 

@@ -34,10 +34,9 @@ from rankreg.bundle.card import TableInputs, digest, read_inputs
 from rankreg.bundle.prediction import read_chunks
 from rankreg.bundle.storage import save_bundle
 from rankreg.datasets import load
-from rankreg.datasets.cifar_files import read_cifar
+from rankreg.datasets.cifar import read_cifar
+from rankreg.datasets.image_sets import _read_labels, _read_npz, _read_official
 from rankreg.datasets.images import read_image
-from rankreg.datasets.lesions import _read_npz, _read_official
-from rankreg.datasets.solar_cells import _read_labels
 from rankreg.estimators import RankRegClassifier
 from rankreg.labels import LabelRule
 from rankreg.models import build_model

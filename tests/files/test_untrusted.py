@@ -23,8 +23,8 @@ import torch
 
 from rankreg.bundle import load_bundle, predict
 from rankreg.bundle.storage import save_bundle
-from rankreg.datasets import cifar_files, load
-from rankreg.datasets.cifar_files import read_cifar, read_pickle
+from rankreg.datasets import cifar, load
+from rankreg.datasets.cifar import read_cifar, read_pickle
 from rankreg.datasets.images import image_folder, read_image
 from rankreg.models import MLPShape, ResNetShape, build_model
 from rankreg.safe_files import check_regular, read_arrays, read_json
@@ -239,7 +239,7 @@ def test_a_pickle_takes_no_memory_out_of_proportion(peak: Callable[[], int], con
 
 
 def test_a_pickle_of_many_instructions_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cifar_files, "MOST_STEPS", 1000)
+    monkeypatch.setattr(cifar, "MOST_STEPS", 1000)
     assert read_pickle(b"}" + b"]0" * 499 + b".", "a") == {}
     with pytest.raises(ValueError, match="too many"):
         read_pickle(b"}" + b"]0" * 500 + b".", "a")

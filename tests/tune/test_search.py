@@ -24,11 +24,10 @@ from rankreg.fit import Source
 from rankreg.train import TrainConfig
 from rankreg.tune import AlmGrid, Space, rank_trials
 from rankreg.tune.results import write_results
-from rankreg.tune.search import Job, run_trial
+from rankreg.tune.search import Job, open_study, run_trial
 from rankreg.tune.search import search as run_search
-from rankreg.tune.search_data import NamedData, OwnData, load_parts
+from rankreg.tune.search_data import NamedData, SourceData, load_parts
 from rankreg.tune.space import METHODS
-from rankreg.tune.study import open_study
 from tests.own_data import write_table
 
 BASE = TrainConfig.model_validate(
@@ -40,7 +39,7 @@ DIGITS = NamedData("digits", ratio=50)
 def request(
     out: Path,
     plan: Space | None = None,
-    data: NamedData | OwnData = DIGITS,
+    data: NamedData | SourceData = DIGITS,
     splits: int = 1,
     storage: str | None = None,
     study: str = "rankreg",
@@ -66,7 +65,7 @@ def test_a_storage_whose_tables_another_process_makes_meanwhile_is_opened(
             raise late.pop()
         return RDBStorage(*words, **options)
 
-    monkeypatch.setattr("rankreg.tune.study.RDBStorage", storage)
+    monkeypatch.setattr("rankreg.tune.search.RDBStorage", storage)
     assert open_study(None, tmp_path, "rankreg", seed=0).study_name == "rankreg"
     assert not late
 
@@ -154,7 +153,7 @@ def test_the_test_part_is_never_looked_at(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_rows_of_the_calibration_and_test_parts_of_a_file_change_nothing(tmp_path: Path) -> None:
     table = write_table(tmp_path / "data.csv", rows=300, positives=60)
-    own = OwnData(Source(table, target="sick", drop=("name",), seed=3), tmp_path / "cache")
+    own = SourceData(Source(table, target="sick", drop=("name",), seed=3), tmp_path / "cache")
     clean = search(request(tmp_path / "clean", data=own, splits=2))
     held_out = {row for part in ("calibration", "test") for row in own.load(0)[part].rows}
     assert held_out == {row for part in ("calibration", "test") for row in own.load(1)[part].rows}

@@ -19,10 +19,9 @@ from rankreg.train import TrainConfig, train
 from rankreg.train.run import epochs
 from rankreg.tune import AlmGrid, Space, rank_trials
 from rankreg.tune.results import config_toml, result_lines
-from rankreg.tune.search import value_of
+from rankreg.tune.search import claim_study, value_of
 from rankreg.tune.search_data import NamedData, judged_parts
 from rankreg.tune.space import GRID, LOSSES, METHODS, plan_search
-from rankreg.tune.study import claim_study
 
 DIGITS = NamedData("digits", ratio=50)
 TWO = [judged_parts(load("digits", seed=seed)) for seed in (0, 1)]

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from rankreg.bundle.card import ImageInputs, TableInputs
 from rankreg.bundle.onnx_graph import Graph, add_lines
+from rankreg.datasets.columns import LARGEST
 from rankreg.datasets.preprocessing import (
     DEVIATIONS,
     FARTHEST,
-    LARGEST,
     NO_SPREAD,
     RANGES,
     CategoricalColumn,

@@ -15,8 +15,8 @@ from rankreg.safe_files import is_stream
 from rankreg.terminal import say, show_lines, show_table
 
 if TYPE_CHECKING:
+    from rankreg.datasets.splits import OwnData
     from rankreg.datasets.table import TableOptions
-    from rankreg.fit.sources import OwnData
 
 Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder of images.", show_default=False)]
 BundleFolder = Annotated[
@@ -104,10 +104,9 @@ def fit(
 
     from rankreg.fit import Source, read_source, settings
     from rankreg.fit import fit as run_fit
-    from rankreg.fit.parts import check_request
     from rankreg.fit.pipeline import NETWORK
-    from rankreg.fit.race import race_table
-    from rankreg.fit.summary import next_steps, summary_lines
+    from rankreg.fit.sources import check_request
+    from rankreg.fit.summary import next_steps, race_table, summary_lines
     from rankreg.train import Interrupted
 
     with _one_voice():
@@ -179,11 +178,12 @@ def fit(
 def _show_columns(found: "OwnData") -> None:
     """How a table was read, before training; images whose names suggest that several show one thing."""
     from rankreg.datasets.images import suspected_groups
+    from rankreg.datasets.table import OwnTable
 
-    if found.table is not None:
+    if isinstance(found, OwnTable):
         from rankreg.datasets.description import describe
 
-        for line in describe(found.table):
+        for line in describe(found):
             say(line)
         say("")
     elif found.units is None and (suspicion := suspected_groups(found.ids.tolist())) is not None:

@@ -84,7 +84,7 @@ def tune(
         if getattr(error, "name", None) not in (None, "optuna"):
             raise
         raise ValueError(str(error)) from error
-    from rankreg.fit.parts import check_request
+    from rankreg.fit.sources import check_request
     from rankreg.tune.results import next_steps, result_lines, settings_text, write_results
     from rankreg.tune.search_data import load_parts
     from rankreg.tune.space import plan_search

@@ -25,25 +25,8 @@ MISSING_WORDS = frozenset(  # beside those that pandas knows; compared without c
     | {"nan", "null", "nil", "none", "(none)", "missing", "unknown", "unk", "not available", "not applicable"}
 )
 CURRENCIES = "$€£¥₹₽₩₺"
-CODES = (
-    "USD",
-    "EUR",
-    "GBP",
-    "CHF",
-    "JPY",
-    "CNY",
-    "INR",
-    "SEK",
-    "NOK",
-    "DKK",
-    "PLN",
-    "CAD",
-    "AUD",
-    "BRL",
-    "Kč",
-    "kr",
-)
-UNIT = "|".join(["%", "‰", *map(re.escape, CURRENCIES), *CODES])
+CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CAD|AUD|BRL|Kč|kr"
+UNIT = "|".join(["%", "‰", *map(re.escape, CURRENCIES), CODES])
 SIGNS = str.maketrans({"−": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "’": "'"})
 WITH_UNIT = re.compile(
     rf"\s*[-+]?\s*(?P<before>{UNIT})?\s*[-+]?[\d.,' ]*\d[\d.,' ]*(?:e[-+]?\d+)?(?P<after>{UNIT})?\s*", re.I
@@ -73,11 +56,6 @@ class NumberFormat(BaseModel):
     unit: Annotated[str, Field(pattern=rf"^(?:{UNIT})?$")] = ""
 
     @property
-    def is_plain(self) -> bool:
-        """Whether only the decimal mark, which is the file's, need be known."""
-        return not self.thousands and not self.unit
-
-    @property
     def words(self) -> str:
         """What a number must be like."""
         said = [f"thousands as in 1{self.thousands}234{self.decimal}5"] if self.thousands else []
@@ -88,8 +66,8 @@ class NumberFormat(BaseModel):
         """The same spelling in a file whose decimal mark is another than in training."""
         if trained == decimal:
             return self
-        swapped = {".": ",", ",": "."}.get(self.thousands, self.thousands)
-        return self.model_copy(update={"decimal": OTHER_MARK[self.decimal], "thousands": swapped})
+        thousands = OTHER_MARK.get(self.thousands, self.thousands)
+        return self.model_copy(update={"decimal": OTHER_MARK[self.decimal], "thousands": thousands})
 
     def parse(self, texts: Sequence[str]) -> Floats:
         """The numbers, NaN where a text is none; "inf" and what overflows is infinite."""

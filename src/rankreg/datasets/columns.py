@@ -1,7 +1,6 @@
 """How each column of a table is read: decided once on the training data, stored as JSON, applied to any rows."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -20,6 +19,8 @@ LEFT_OUT = ("identifier", "constant", "empty", "text")
 LARGEST = float(np.finfo(np.float32).max)  # a number beyond is a fault of the file
 SHOWN = 3  # problems of one row
 LONGEST = 40  # signs of a cell in a message
+NOT_A_NUMBER = "holds {cell}, not a number"
+NOT_FINITE = "holds {cell}, not a finite number of ordinary size"
 LONGEST_WORD = 4 + max(map(len, MISSING_WORDS))  # with spaces around it
 
 
@@ -137,12 +138,32 @@ class ColumnPlan(BaseModel):
         Returns:
             Columns of numbers and of text, in which bad cells are missing; and one text per row.
         """
-        frame, faults = self._read(rows, decimal)
+        check_columns(self.columns, rows.columns, "the table")
+        made: dict[str, pd.Series[Any]] = {}
+        faults, changed = Faults(), False
+        for reading in self.used:
+            column = rows[reading.name]
+            if reading.date is not None:
+                parts, bad = dates_of(column, reading.date)
+                faults.note(bad, column, "holds {cell}, not a date")
+                made |= {name: pd.Series(parts[:, k], rows.index) for k, name in enumerate(reading.made)}
+                changed = True
+            elif reading.number is not None:
+                spelling = reading.number.for_file(self.decimal, decimal or self.decimal)
+                values, bad = numbers_of(column, spelling)
+                large = np.abs(values) > LARGEST
+                faults.note(bad, column, NOT_A_NUMBER)
+                faults.note(large, column, NOT_FINITE)
+                is_kept = pd.api.types.is_numeric_dtype(column) and not large.any()
+                made[reading.name] = column if is_kept else pd.Series(np.where(large, np.nan, values), rows.index)
+                changed = changed or not is_kept
+            else:
+                made[reading.name] = column
+        if changed:
+            frame = pd.concat(made, axis=1)
+        else:
+            frame = rows if self.columns == list(rows.columns) else rows[self.columns]
         return frame, faults.per_row(len(rows))
-
-    def problems(self, rows: pd.DataFrame, *, decimal: Decimal | None = None) -> list[str]:
-        """What is wrong with each row, "" where nothing is: cells that are no numbers or no dates."""
-        return self.read(rows, decimal=decimal)[1]
 
     def apply(
         self,
@@ -156,9 +177,10 @@ class ColumnPlan(BaseModel):
 
         where, name_row: what messages call the table, and a row by its place.
         """
-        frame, faults = self._read(rows, decimal)
-        for row, first in sorted(faults.found.items())[:1]:
-            raise ValueError(f"{where}: {name_row(row)}: {first[0]}: mend it, or leave it empty if unknown")
+        frame, problems = self.read(rows, decimal=decimal)
+        for row, problem in enumerate(problems):
+            if problem:
+                raise ValueError(f"{where}: {name_row(row)}: {problem}: mend it, or leave it empty if unknown")
         return frame
 
     def to_dict(self) -> dict[str, Any]:
@@ -173,45 +195,21 @@ class ColumnPlan(BaseModel):
         except ValueError as error:
             raise ValueError(f"not a saved plan of columns, or damaged: {error}") from error
 
-    def _read(self, rows: pd.DataFrame, decimal: Decimal | None) -> tuple[pd.DataFrame, "Faults"]:
-        check_columns(self.columns, rows.columns, "the table")
-        made: dict[str, pd.Series[Any]] = {}
-        faults, changed = Faults(), False
-        for reading in self.used:
-            column = rows[reading.name]
-            if reading.date is not None:
-                parts, bad = dates_of(column, reading.date)
-                faults.note(bad, column, "a date")
-                made |= {name: pd.Series(parts[:, k], rows.index) for k, name in enumerate(reading.made)}
-                changed = True
-            elif reading.number is not None:
-                spelling = reading.number.for_file(self.decimal, decimal or self.decimal)
-                values, bad = numbers_of(column, spelling)
-                large = np.abs(values) > LARGEST
-                faults.note(bad, column, "a number")
-                faults.note(large, column, "a finite number of ordinary size")
-                is_kept = pd.api.types.is_numeric_dtype(column) and not large.any()
-                made[reading.name] = column if is_kept else pd.Series(np.where(large, np.nan, values), rows.index)
-                changed = changed or not is_kept
-            else:
-                made[reading.name] = column
-        if not changed:
-            return (rows if self.columns == list(rows.columns) else rows[self.columns]), faults
-        return pd.concat(made, axis=1), faults
 
-
-@dataclass(frozen=True)
 class Faults:
-    """What is wrong, by row."""
+    """What is wrong with the cells of some rows."""
 
-    found: dict[int, list[str]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.found: dict[int, list[str]] = {}
 
     def note(self, where: Bools, column: "pd.Series[Any]", what: str) -> None:
+        """Note this about every row that `where` marks; "{cell}" in the text stands for the cell."""
         for row in np.flatnonzero(where).tolist():
-            said = f"column {column.name!r} holds {cell_text(column, row)}, not {what}"
+            said = f"column {column.name!r} {what.format(cell=cell_text(column, row))}"
             self.found.setdefault(row, []).append(said)
 
     def per_row(self, rows: int) -> list[str]:
+        """A text for each row, "" where nothing is wrong."""
         texts = [""] * rows
         for row, said in self.found.items():
             more = [f"{len(said) - SHOWN} more"] if len(said) > SHOWN else []

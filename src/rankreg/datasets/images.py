@@ -91,12 +91,13 @@ def decode(
     return mapped
 
 
-def cache_folder(given: Path | str | None, home: Path) -> Path:
-    """Where decoded images go: the folder given, else "decoded" beside the data, else the user's cache."""
+def cache_folder(given: Path | str | None, home: Path | None = None) -> Path:
+    """Where decoded images go: the folder given, else "decoded" in `home`, else the user's cache."""
     if given is not None:
         return Path(given).expanduser()
-    writable = os.access(home, os.W_OK) and home.stat().st_mode & stat.S_IWUSR  # root may write what is read-only
-    return home / "decoded" if writable else platformdirs.user_cache_path("rankreg") / "decoded"
+    if home is not None and os.access(home, os.W_OK) and home.stat().st_mode & stat.S_IWUSR:
+        return home / "decoded"  # the mode counts too: root may write what is read-only
+    return platformdirs.user_cache_path("rankreg") / "decoded"
 
 
 def _write(path: Path, sources: Sequence[Any], names: Sequence[str], shape: tuple[int, int, int, int]) -> None:

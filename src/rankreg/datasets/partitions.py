@@ -128,15 +128,16 @@ def thinned_count(negatives: int, ratio: float) -> int:
     return count
 
 
-def thin(positives: Indices, negatives: int, ratio: float, *, seed: int) -> Indices:
-    """The positives that stay when there shall be one per `ratio` negatives."""
-    count = thinned_count(negatives, ratio)
+def thinned(train: Indices, labels: NDArray[np.int64], ratio: float, *, seed: int) -> Indices:
+    """The training samples with one positive per `ratio` negatives, sorted."""
+    negatives, positives = train[labels[train] == 0], train[labels[train] == 1]
+    count = thinned_count(len(negatives), ratio)
     if count > len(positives):
         raise ValueError(
-            f"1:{ratio:g} of {negatives} training negatives is {count} positives, there are {len(positives)}:"
-            f" the lowest ratio is {negatives / max(len(positives), 1):.3g}"
+            f"1:{ratio:g} of {len(negatives)} training negatives is {count} positives, there are {len(positives)}:"
+            f" the lowest ratio is {len(negatives) / max(len(positives), 1):.3g}"
         )
-    return shuffled(np.sort(positives), DRAW, seed)[:count]
+    return np.sort(np.append(negatives, shuffled(np.sort(positives), DRAW, seed)[:count]))
 
 
 def long_tail_counts(largest: int, imbalance: float, classes: int) -> list[int]:

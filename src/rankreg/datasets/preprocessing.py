@@ -10,19 +10,17 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from scipy.special import ndtr, ndtri
 
+from rankreg.datasets.cell_formats import TRUTHS, Floats
+from rankreg.datasets.columns import LARGEST, NOT_A_NUMBER, NOT_FINITE, Faults, cell_text
 from rankreg.pool import return_freed_memory
 from rankreg.table_files import check_columns, row_words
-
-Floats = NDArray[np.float64]
 
 MOST_CATEGORIES = 32
 FEWEST_OF_A_CATEGORY = 2  # what occurs once teaches nothing, and a column of names would become one column each
 # No training row lies √(n − 1) or more standard deviations from the mean (Samuelson 1968), so that below 10⁸ rows
 # none is that far. Farther cells are kept out of the network, whose score they would make meaningless or NaN.
 FARTHEST = 1e4
-LARGEST = float(np.finfo(np.float32).max)  # a number beyond is a fault of the file
 NO_SPREAD = float(np.finfo(np.float64).max)  # scale of a column that is constant in training: it becomes 0
-SHOWN = 3  # problems of one row
 DEVIATIONS = "standard deviations from the training mean"
 RANGES = "times the range of the training values away from them"
 # Where a column's knots lie among its sorted training values: even steps, and even steps of the normal score, which
@@ -30,7 +28,6 @@ RANGES = "times the range of the training values away from them"
 KNOT_SHARES = np.unique(np.concatenate([np.linspace(0, 1, 65), ndtr(np.linspace(-4.5, 4.5, 37)), [0.25, 0.75]]))
 SOFT_LIMIT = 3.0  # a standardised value stays within this many deviations
 EMPTY = "is empty, which it never was in training"
-TRUTHS = {"True": 1, "TRUE": 1, "true": 1, "False": 0, "FALSE": 0, "false": 0}
 
 
 class NumericColumn(BaseModel):
@@ -168,31 +165,24 @@ class TablePreprocessor:
         times the training range away from it), and gaps in columns that had none in training.
         """
         check_columns(self.columns, rows.columns, "the table")
-        found: dict[int, list[str]] = {}
-
-        def note(where: NDArray[np.bool_], column: "pd.Series[Any]", what: str) -> None:
-            for row in np.flatnonzero(where).tolist():
-                said = f"column {column.name!r} {what.format(cell=_cell(column, row))}"
-                found.setdefault(row, []).append(said)
-
+        faults = Faults()
         for number in self.numeric:
             column = rows[number.name]
             values, unreadable = _parsed(column)
             large = np.abs(values) > LARGEST
-            far, what = _far(values, number)
-            note(unreadable, column, "holds {cell}, not a number")
-            note(large, column, "holds {cell}, not a finite number of ordinary size")
-            note(far & ~large, column, f"holds {{cell}}, more than {FARTHEST:,.0f} {what}")
+            if isinstance(number, NumericColumn):
+                far, measure = is_far(values, number.mean, number.scale), DEVIATIONS
+            else:
+                far, measure = (values < number.reach[0]) | (values > number.reach[1]), RANGES
+            faults.note(unreadable, column, NOT_A_NUMBER)
+            faults.note(large, column, NOT_FINITE)
+            faults.note(far & ~large, column, f"holds {{cell}}, more than {FARTHEST:,.0f} {measure}")
             if not number.may_miss:
-                note(np.isnan(values) & ~unreadable, column, EMPTY)
+                faults.note(np.isnan(values) & ~unreadable, column, EMPTY)
         for category in self.categorical:
             if not category.may_miss:
-                note(rows[category.name].isna().to_numpy(), rows[category.name], EMPTY)
-        texts = [""] * len(rows)
-        for row, problems in found.items():
-            more = [f"{len(problems) - SHOWN} more"] if len(problems) > SHOWN else []
-            texts[row] = "; ".join([*problems[:SHOWN], *more])
-        return texts
+                faults.note(rows[category.name].isna().to_numpy(), rows[category.name], EMPTY)
+        return faults.per_row(len(rows))
 
     def transform(self, rows: pd.DataFrame, *, release: bool = False) -> NDArray[np.float32]:
         """The rows as a matrix (N, F), all of it finite; columns that were not seen in training are ignored.
@@ -277,14 +267,6 @@ def spread(values: Floats) -> Floats:
     return np.where(scale <= 1e-12 * np.maximum(np.abs(np.median(values, axis=0)), 1e-300), NO_SPREAD, scale)
 
 
-def _far(values: Floats, column: NumericColumn | QuantileColumn) -> tuple[NDArray[np.bool_], str]:
-    """Where a value is too far from the training values to be believed, and in which measure."""
-    if isinstance(column, NumericColumn):
-        return is_far(values, column.mean, column.scale), DEVIATIONS
-    low, high = column.reach
-    return (values < low) | (values > high), RANGES
-
-
 def _fit_numeric(name: str, values: Floats) -> QuantileColumn:
     missing = np.isnan(values)
     known = np.sort(values[~missing])
@@ -318,11 +300,6 @@ def _parsed(column: "pd.Series[Any]") -> tuple[NDArray[np.float64], NDArray[np.b
     return values, np.isnan(values) & column.notna().to_numpy()
 
 
-def _cell(column: "pd.Series[Any]", row: int) -> str:
-    cell = column.iloc[row]
-    return f"{cell.item() if isinstance(cell, np.generic) else cell!r:.40}"
-
-
 def _numbers(column: "pd.Series[Any]") -> NDArray[np.float64]:
     """The column as floats, NaN where missing."""
     values, unreadable = _parsed(column)
@@ -330,8 +307,8 @@ def _numbers(column: "pd.Series[Any]") -> NDArray[np.float64]:
         if where.any():
             row = int(np.flatnonzero(where)[0])
             raise ValueError(
-                f"column {column.name!r} is numeric, but holds {_cell(column, row)} in {row_words(row)}, {what}:"
-                " mend it, or leave it empty if unknown"
+                f"column {column.name!r} is numeric, but holds {cell_text(column, row)} in {row_words(row)},"
+                f" {what}: mend it, or leave it empty if unknown"
             )
     return values
 

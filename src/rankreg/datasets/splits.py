@@ -1,8 +1,8 @@
-"""What every data set gives: parts of samples, each with inputs, labels and ids."""
+"""Samples with inputs, labels and ids: one's own as a whole, and the parts that every data set gives."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,44 @@ class Splits:
             np.concatenate([part.ids for part in parts]),
             np.concatenate(units) if units else None,
         )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OwnData:
+    """All samples of one's own data, not yet cut into parts: an `OwnTable` or `OwnImages`.
+
+    Attributes:
+        name: what to call the data.
+        labels: 0 or 1 for each sample, (N,).
+        ids: the names of the samples, (N,).
+        units: the number of each sample's unit, where copies and groups make units of several; else None.
+        classes: the names of the negative and of the positive class.
+        preprocessing: what a bundle must know, beside a `TablePreprocessor`, to read new samples alike.
+        temporary: nobody needs the samples after a fit, which may empty a table to save memory.
+    """
+
+    kind: ClassVar[Literal["table", "image"]]
+
+    name: str
+    labels: NDArray[np.int64]
+    ids: NDArray[Any]
+    units: NDArray[np.int64] | None
+    classes: tuple[str, str]
+    preprocessing: Mapping[str, Any]
+    temporary: bool = False
+
+    def units_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """The units of some samples."""
+        return None if self.units is None else self.units[rows]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OwnImages(OwnData):
+    """A folder of images as uint8 (N, H, W, 3), perhaps a memory map."""
+
+    kind: ClassVar[Literal["table", "image"]] = "image"
+
+    images: NDArray[np.uint8]
 
 
 def samples_of(

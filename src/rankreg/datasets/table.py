@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ from rankreg.datasets.column_kinds import read_columns
 from rankreg.datasets.columns import ColumnPlan
 from rankreg.datasets.partitions import SHARES, check_both_classes, distinct_or_none, linked, own_parts
 from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor
-from rankreg.datasets.splits import Splits, samples_of
+from rankreg.datasets.splits import OwnData, Splits, samples_of
 from rankreg.dialects import Dialect, read_decimal, read_encoding, read_separator
 from rankreg.labels import LabelRule, read_labels
 from rankreg.table_files import check_columns, read_table
@@ -158,42 +158,36 @@ def table(
     preprocessor = TablePreprocessor.fit(
         own.features.iloc[parts["train"]], categorical=own.categorical, most_categories=most_categories
     )
-    unused = (*preprocessor.unused, *own.plan.left_out)
     return Splits(
         name=own.name,
         parts=samples_of(parts, preprocessor.transform(own.features), own.labels, own.ids, own.units),
         classes=own.classes,
-        preprocessing=replace(preprocessor, unused=unused).to_dict() | own.preprocessing,
+        preprocessing=own.described(preprocessor),
     )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class OwnTable:
-    """A table of one's own, all of its rows in the order of the file.
+class OwnTable(OwnData):
+    """A table of one's own, all of its rows in the order of the file; ids are the id column, or row numbers from 1.
 
     Attributes:
-        name: of the file, without its suffixes.
         features: what can be learned from, as `TablePreprocessor` takes it: columns of numbers and of text.
-        labels: 0 or 1 for each row.
-        ids: the values of the id column, or row numbers from 1.
-        units: the number of each row's unit, where copies and groups make units of several rows; else None.
-        classes: the names of the negative and of the positive class.
-        categorical: the features to treat as categorical even if they are numbers.
         plan: how each column is read, those that are left out too.
+        categorical: the features to treat as categorical even if they are numbers.
         dialect: how the file is written; None for Parquet.
-        preprocessing: what a bundle must know of the table beside its `TablePreprocessor`.
     """
 
-    name: str
+    kind: ClassVar[Literal["table", "image"]] = "table"
+
     features: pd.DataFrame
-    labels: NDArray[np.int64]
-    ids: NDArray[Any]
-    units: NDArray[np.int64] | None
-    classes: tuple[str, str]
-    categorical: tuple[str, ...]
     plan: ColumnPlan
-    dialect: Dialect | None
-    preprocessing: dict[str, Any]
+    categorical: tuple[str, ...] = ()
+    dialect: Dialect | None = None
+
+    def described(self, preprocessor: TablePreprocessor) -> dict[str, Any]:
+        """What a bundle must know to read new rows alike, those columns included that nothing was learned from."""
+        unused = (*preprocessor.unused, *self.plan.left_out)
+        return replace(preprocessor, unused=unused).to_dict() | dict(self.preprocessing)
 
 
 def read_own_table(path: Path | str, options: TableOptions | None = None, **columns: Any) -> OwnTable:

@@ -7,14 +7,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rankreg.estimators.certified_threshold import CertifiedThresholdClassifier
+    from rankreg.estimators.certified_threshold import CertifiedThresholdClassifier, make_fpr_at_tpr_scorer
     from rankreg.estimators.network_classifier import RankRegClassifier
-    from rankreg.estimators.scorers import make_fpr_at_tpr_scorer
 
 _HOME = {
     "CertifiedThresholdClassifier": "certified_threshold",
     "RankRegClassifier": "network_classifier",
-    "make_fpr_at_tpr_scorer": "scorers",
+    "make_fpr_at_tpr_scorer": "certified_threshold",
 }
 
 __all__ = ["CertifiedThresholdClassifier", "RankRegClassifier", "make_fpr_at_tpr_scorer"]

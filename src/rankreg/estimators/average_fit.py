@@ -13,17 +13,25 @@ from scipy.special import expit, logit
 from sklearn.utils import check_random_state
 
 from rankreg.bundle.ensemble import Ensemble, TableViews
-from rankreg.datasets.columns import ColumnPlan
-from rankreg.datasets.preprocessing import FARTHEST, LARGEST, QuantileColumn, TablePreprocessor
+from rankreg.datasets.columns import LARGEST, ColumnPlan
+from rankreg.datasets.preprocessing import FARTHEST, QuantileColumn, TablePreprocessor
 from rankreg.datasets.table import OwnTable
 from rankreg.estimators.certified_threshold import Units, check_enough, check_share
-from rankreg.estimators.network_fit import check_folds, counted, is_folds, plain, promise_of, uncertified
-from rankreg.fit.crossfit import CrossFitted, averaged, chosen_learners, cross_fit, folds_for
-from rankreg.fit.learners import LEARNERS, RANKED, Learner
-from rankreg.fit.parts import CALIBRATION, cut, cut_parts
+from rankreg.estimators.network_fit import (
+    THRESHOLDS,
+    check_folds,
+    column_names,
+    counted,
+    is_folds,
+    plain,
+    promise_of,
+    table_record,
+    uncertified,
+)
+from rankreg.fit.crossfit import RacedLearner, averaged, cross_fit, folds_for, race_of
+from rankreg.fit.learners import LEARNERS, RANKED, Folds, Learner
 from rankreg.fit.pipeline import LARGE, judged_scores, threshold_of
-from rankreg.fit.race import RacedLearner, race_of
-from rankreg.fit.sources import OwnData
+from rankreg.fit.sources import CALIBRATION, cut, cut_parts, prepare
 from rankreg.names import look_up
 from rankreg.operating import ChosenThreshold
 from rankreg.operating.guarantees import check_confidence, check_target
@@ -34,7 +42,6 @@ Parts = Mapping[str, NDArray[np.int64]]
 
 OF_THE_NETWORK = ("network", "method", "loss", "epochs", "batch_size", "learning_rate", "sampling", "training")
 KNOWN: dict[str, Learner] = {**LEARNERS, **RANKED}
-THRESHOLDS = ("auto", "certified", "cross-fitted")
 TPR = 0.95  # at which learners are compared when no TPR is asked for
 LEAST_SLOPE = 1e-3  # of the log-odds: scores that know nothing still keep their order
 SMALL_SCORE = 0.01
@@ -76,10 +83,10 @@ def learners_of(learner: Any) -> dict[str, Learner]:
         return dict(LEARNERS)
     if isinstance(learner, str):
         look_up(dict.fromkeys([*KNOWN, "average", "network"]), learner, "learner")
-        return chosen_learners(KNOWN, [learner])
+        return {learner: KNOWN[learner]}
     if not isinstance(learner, Sequence | np.ndarray) or not len(learner):
         raise ValueError(f"learner must be None, 'average', 'network', a learner or several, got {learner!r:.80}")
-    return chosen_learners(KNOWN, [str(name) for name in learner])
+    return {str(name): look_up(KNOWN, str(name), "learner") for name in learner}
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,25 +184,15 @@ class LogOdds:
 
 @dataclass(frozen=True, eq=False)
 class AverageFit:
-    """An ensemble and what it was fitted with.
-
-    Args:
-        ensemble: the members.
-        inputs: what they see of X.
-        preprocessing: the same, as a bundle's card has it.
-        odds: from scores to log-odds.
-        race: every learner out of fold, the best first, then the average.
-        training: names of the learners, number of folds and seed.
-        parts: how many samples and positives each part has.
-    """
+    """An ensemble and what it was fitted with."""
 
     ensemble: Ensemble
     inputs: Columns
-    preprocessing: Mapping[str, Any]
+    preprocessing: Mapping[str, Any]  # the inputs as a bundle's card has them
     odds: LogOdds
     race: tuple[RacedLearner, ...]
-    training: Mapping[str, Any]
-    parts: Mapping[str, dict[str, int]]
+    training: Mapping[str, Any]  # names of the learners, number of folds and seed
+    parts: dict[str, dict[str, int]]  # how many samples and positives each has
 
     def scores(self, data: NDArray[np.float64]) -> NDArray[np.float32]:
         """One finite float32 score per row of checked data."""
@@ -216,16 +213,26 @@ def fit_average(
     learners = learners_of(estimator.learner)
     tpr, per = TPR if estimator.tpr is None else check_target(plain(estimator.tpr)), estimator.per
     confidence, seed = check_confidence(plain(estimator.confidence)), _seed(estimator.random_state)
-    own = _own_data(estimator, data, labels, units, classes)
+    names = column_names(estimator)
+    own = OwnTable(  # as `rankreg fit` has it when it has read a table of numbers; ids are places
+        name=type(estimator).__name__,
+        labels=labels,
+        ids=np.arange(len(labels)),
+        units=units,
+        classes=classes,
+        preprocessing=table_record(names, classes[1]),
+        features=pd.DataFrame(data, columns=names, copy=False),
+        plan=ColumnPlan(readings=(), rows=len(data)),
+    )
     parts = _parts(estimator, own, seed)
-    prepared = own.prepared(parts["train"])
+    prepared = prepare(own, parts["train"])
     assert prepared.preparation is not None  # it is a table
     rows = parts["train"]
-    here, apart = labels[rows], None if units is None else units[rows]
+    here, apart = labels[rows], own.units_of(rows)
     views, folds = prepared.views(rows), _folds(estimator, here, apart, seed)
     folds = replace(folds, threads=cores() if prepared.inputs.size > LARGE else 1)
     found = {name: cross_fit(learner, name, views, here, folds) for name, learner in learners.items()}
-    crossed: CrossFitted = averaged(found, here, folds, tpr=tpr)
+    crossed = averaged(found, here, folds, tpr=tpr)
     judged = judged_scores(own, prepared, parts, crossed, crossed.ensemble, per)
     everyone = judged["all"]
     odds = LogOdds.of(everyone.labels, everyone.values)
@@ -237,7 +244,7 @@ def fit_average(
         chosen, _ = threshold_of(judged, "calibration" in parts, tpr, confidence, per)
     fitted = AverageFit(
         ensemble=crossed.ensemble,
-        inputs=Columns(tuple(column_names(estimator)), prepared.preparation),
+        inputs=Columns(tuple(names), prepared.preparation),
         preprocessing=prepared.preprocessing,
         odds=odds,
         race=race_of(crossed, here, apart, tpr, confidence),
@@ -257,37 +264,7 @@ def _seed(random_state: Any) -> int:
     return int(random_state) % 2**31 if isinstance(random_state, Integral) else int(random.randint(2**31 - 1))
 
 
-def _own_data(
-    estimator: Any, data: NDArray[np.float64], labels: Labels, units: Units, classes: tuple[str, str]
-) -> OwnData:
-    """The rows as `rankreg fit` has them when it has read a table of numbers; ids are their places."""
-    names = column_names(estimator)
-    target = "target"
-    while target in names:
-        target += "_"
-    said: dict[str, Any] = {"target": target, "positive": classes[1], "id_column": None, "header": True}
-    own: dict[str, Any] = {
-        "name": type(estimator).__name__,
-        "labels": labels,
-        "ids": np.arange(len(labels)),
-        "units": units,
-        "classes": classes,
-        "preprocessing": said,
-    }
-    features = pd.DataFrame(data, columns=names, copy=False)
-    plan = ColumnPlan(readings=(), rows=len(data))
-    return OwnData(
-        kind="table", table=OwnTable(features=features, categorical=(), plan=plan, dialect=None, **own), **own
-    )
-
-
-def column_names(estimator: Any) -> list[str]:
-    """The names of the columns of X, x0, x1 … where they have none."""
-    names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
-    return names or [f"x{place}" for place in range(estimator.n_features_in_)]
-
-
-def _parts(estimator: Any, own: OwnData, seed: int) -> Parts:
+def _parts(estimator: Any, own: OwnTable, seed: int) -> Parts:
     """The rows that train and, where the threshold is to be certified, those that certify."""
     look_up(dict.fromkeys(THRESHOLDS), estimator.threshold, "threshold")
     folds = is_folds(estimator.calibration)
@@ -302,8 +279,7 @@ def _parts(estimator: Any, own: OwnData, seed: int) -> Parts:
     if estimator.tpr is None or folds or estimator.threshold == "cross-fitted":
         return {"train": np.arange(len(own.labels))}
     promise = promise_of(estimator)
-    tpr, confidence, per = promise["tpr"], promise["confidence"], promise["per"]
-    parts = cut_parts(own, tpr, confidence, per, "auto", share, 0.0, seed)
+    parts = cut_parts(own, **promise, threshold="auto", calibration=share, test=0.0, seed=seed)
     if estimator.threshold == "certified" and "calibration" not in parts:
         instead = "use threshold='cross-fitted', which holds nothing out"
         try:
@@ -315,7 +291,7 @@ def _parts(estimator: Any, own: OwnData, seed: int) -> Parts:
     return parts
 
 
-def _folds(estimator: Any, labels: Labels, units: Units, seed: int) -> Any:
+def _folds(estimator: Any, labels: Labels, units: Units, seed: int) -> Folds:
     count = int(estimator.calibration) if is_folds(estimator.calibration) else None
     if count is not None:
         check_folds(count, labels, units)

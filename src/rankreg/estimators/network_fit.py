@@ -37,6 +37,7 @@ Labels = NDArray[np.int64]
 BUFFER = ("capacity", "policy", "base_over", "unique")  # settings of a method that belong to its buffer
 TRAINING = ("optimizer", "schedule", "augmentation", "selection", "patience", "device")  # keys of a TrainConfig
 OWN_TRAINING = {"validation_size": 0.1, "progress": None}  # used here, with their defaults
+THRESHOLDS = ("auto", "certified", "cross-fitted")
 QUARTER = 0.25  # of the rows certify the network
 SELECTION_TPR = 0.95  # at which selection="fpr" judges an epoch when no TPR is asked for
 
@@ -104,6 +105,20 @@ class Images:
     def described(self) -> dict[str, Any]:
         """As the preprocessing of a bundle."""
         return image_preprocessing((self.height, self.width))
+
+
+def column_names(estimator: Any) -> list[str]:
+    """The names of the columns of X, x0, x1 … where they have none."""
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", [])]
+    return names or [f"x{place}" for place in range(estimator.n_features_in_)]
+
+
+def table_record(names: list[str], positive: str) -> dict[str, Any]:
+    """What a bundle says about a table of these columns; the target gets a name that none of them has."""
+    target = "target"
+    while target in names:
+        target += "_"
+    return {"target": target, "positive": positive, "id_column": None, "header": True}
 
 
 def checked_data(estimator: Any, X: Any, *, known: Any = None, gaps: bool = False) -> NDArray[Any]:
@@ -316,7 +331,7 @@ def parts_of(estimator: Any, labels: Labels, units: Units, random: np.random.Ran
             " a share such as calibration=0.25 certifies, calibration=5 cross-validates in 5 folds and promises"
             " nothing; learner='average' has cross-fitted thresholds"
         )
-    look_up(dict.fromkeys(("auto", "certified", "cross-fitted")), estimator.threshold, "threshold")
+    look_up(dict.fromkeys(THRESHOLDS), estimator.threshold, "threshold")
     if not is_folds(estimator.calibration):
         share = QUARTER if estimator.calibration is None else check_share(estimator.calibration, "calibration")
         kept, held = hold_out(labels == 1, share, random, units)

@@ -15,9 +15,19 @@ from rankreg.bundle.ensemble import Ensemble, learner_card
 from rankreg.bundle.storage import Bundle, save_bundle, save_ensemble
 from rankreg.datasets.preprocessing import NumericColumn, TablePreprocessor
 from rankreg.estimators.average_fit import KNOWN, AverageFit, Columns, LogOdds
-from rankreg.estimators.network_fit import QUARTER, Fit, Images, Rows, is_folds, plain, settings_of
+from rankreg.estimators.network_fit import (
+    QUARTER,
+    Fit,
+    Images,
+    Rows,
+    column_names,
+    is_folds,
+    plain,
+    settings_of,
+    table_record,
+)
+from rankreg.fit.crossfit import RacedLearner
 from rankreg.fit.learners import shape_of
-from rankreg.fit.race import RacedLearner
 from rankreg.notation import json_value
 from rankreg.operating import ChosenThreshold, OperatingPoint
 from rankreg.operating.units import Per
@@ -29,14 +39,7 @@ Record = TypeVar("Record", bound=BaseModel)
 Label = bool | int | float | str
 KINDS: dict[str, Any] = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64, "U": np.str_, "O": object}
 SAME = ("confidence", "per", "keep_copies_together", "pos_label", "random_state")  # as parameters of the classifier
-CONFIG = (
-    "loss",
-    "method",
-    "epochs",
-    "batch_size",
-    "learning_rate",
-    "sampling",
-)  # parameters that a TrainConfig holds
+CONFIG = ("loss", "method", "epochs", "batch_size", "learning_rate", "sampling")  # the same, of the network
 TRAINING = ("optimizer", "schedule", "augmentation", "selection", "patience")
 Share = Annotated[float, Field(gt=0, lt=1)]
 _POINT = TypeAdapter(OperatingPoint)
@@ -74,7 +77,7 @@ class LabelsRecord(BaseModel):
         return np.asarray(self.classes, dtype=KINDS[self.kind])
 
 
-class ClassifierRecord(LabelsRecord):
+class NetworkRecord(LabelsRecord):
     """Of a network."""
 
     best_epoch: Annotated[int, Field(ge=0)]
@@ -99,69 +102,85 @@ class AverageRecord(LabelsRecord):
 
 def save_classifier(model: Any, folder: Path) -> Path:
     """Write the bundle; a network of one's own is refused, as only described ones can be built again."""
-    if isinstance(model._fit, AverageFit):
-        return _save_average(model, model._fit, folder)
-    found: Fit = model._fit
+    found: Fit | AverageFit = model._fit
+    negative, positive = str(model.classes_[1 - model._place]), str(model.classes_[model._place])
+    said: dict[str, Any] = {
+        "name": "RankRegClassifier",
+        "classes": (negative, positive),
+        "threshold": Threshold.of(model.promise_),
+        "parts": found.parts,
+    }
+    if isinstance(found, AverageFit):
+        record = _average_record(model, found).model_dump(mode="json")
+        save_ensemble(
+            folder,
+            found.ensemble,
+            [
+                learner_card(learner, model=shape_of(learner), settings=KNOWN[learner.name].settings)
+                for learner in found.ensemble.learners
+            ],
+            preprocessing=dict(found.preprocessing),
+            training=dict(found.training) | {"estimator": record},
+            metrics=json_value({"learners": [one.to_dict() for one in found.race]}),
+            versions=versions_of("scikit-learn", "lightgbm", "torch", "numpy", "safetensors"),
+            **said,
+        )
+        return folder
     if found.config.model is None:
         raise ValueError(
             "a network made by one's own function cannot be described in a bundle: use an MLPShape or ResNetShape,"
             " or keep network_.state_dict() and the function"
         )
-    negative, positive = str(model.classes_[1 - model._place]), str(model.classes_[model._place])
+    if isinstance(found.inputs, Images):
+        preprocessing = found.inputs.described()
+    else:
+        names = column_names(model)
+        preprocessing = found.inputs.described(names) | table_record(names, positive)
     save_bundle(
         folder,
         found.network,
-        name="RankRegClassifier",
         model=found.config.model,
-        preprocessing=_preprocessing(model, found, positive),
-        classes=(negative, positive),
-        threshold=Threshold.of(model.promise_),
-        training=found.config.model_dump(mode="json") | {"estimator": _record(model).model_dump(mode="json")},
-        parts=found.parts,
+        preprocessing=preprocessing,
+        training=found.config.model_dump(mode="json")
+        | {"estimator": _network_record(model).model_dump(mode="json")},
         metrics={},
         versions=versions_of("scikit-learn", "torch", "numpy", "safetensors"),
+        **said,
     )
     return folder
 
 
-def _save_average(model: Any, found: AverageFit, folder: Path) -> Path:
-    cards = [
-        learner_card(fitted, model=shape_of(fitted), settings=KNOWN[fitted.name].settings)
-        for fitted in found.ensemble.learners
-    ]
-    one = model.learner is None or isinstance(model.learner, str)
-    given = _given(model) | {
-        "features": list(found.inputs.names),
-        **asdict(found.odds),
-        "learner": model.learner if one else [str(name) for name in model.learner],
-        "threshold": model.threshold,
-        "calibration": plain(model.calibration),
-    }
-    save_ensemble(
-        folder,
-        found.ensemble,
-        cards,
-        name="RankRegClassifier",
-        preprocessing=dict(found.preprocessing),
-        classes=(str(model.classes_[1 - model._place]), str(model.classes_[model._place])),
-        threshold=Threshold.of(model.promise_),
-        training=dict(found.training) | {"estimator": _checked(AverageRecord, given).model_dump(mode="json")},
-        parts=dict(found.parts),
-        metrics=json_value({"learners": [one.to_dict() for one in found.race]}),
-        versions=versions_of("scikit-learn", "lightgbm", "torch", "numpy", "safetensors"),
-    )
-    return folder
-
-
-def _load_average(kind: Any, bundle: Bundle, folder: Path) -> Any:
-    card, ensemble = bundle.card, bundle.model
-    assert isinstance(ensemble, Ensemble)
+def load_classifier(kind: type[Classifier], folder: Path) -> Classifier:
+    """Read it back: the model, the threshold with its certificate, and settings that would train it again."""
+    bundle = load_bundle(folder)
+    training = dict(bundle.card.training)
+    is_ensemble = isinstance(bundle.model, Ensemble)
+    if "estimator" not in training or not (is_ensemble or isinstance(bundle.model, nn.Module)):
+        raise ValueError(f"{folder} is a bundle of `rankreg fit`, not of RankRegClassifier: use `rankreg predict`")
     try:
-        training = dict(card.training)
-        record = AverageRecord.model_validate(training.pop("estimator"))
-        race = _RACE.validate_python(card.metrics.get("learners"))
+        said = training.pop("estimator")
+        model, record, found = (_load_average if is_ensemble else _load_network)(
+            kind, bundle, training, said, folder
+        )
+        chosen = _chosen(bundle.card.threshold)
     except ValidationError as error:
         raise ValueError(f"{folder} is damaged: {first_fault(error)}; get the bundle again") from error
+    model.classes_, model._place = record.labels(), record.place
+    model.pos_label_ = model.classes_[record.place]
+    model._take(found, chosen)
+    if isinstance(record, NetworkRecord):
+        model.n_iter_ = record.n_iter
+    loaded: Classifier = model
+    return loaded
+
+
+def _load_average(
+    kind: Any, bundle: Bundle, training: dict[str, Any], said: Any, folder: Path
+) -> tuple[Any, "AverageRecord", AverageFit]:
+    card, ensemble = bundle.card, bundle.model
+    assert isinstance(ensemble, Ensemble)
+    record = AverageRecord.model_validate(said)
+    race = _RACE.validate_python(card.metrics.get("learners"))
     preparation = TablePreprocessor.from_dict(card.preprocessing)
     if preparation.categorical or {*preparation.columns, *preparation.unused} != {*record.features}:
         raise ValueError(f"{folder} is damaged: its features are not those of its table; get the bundle again")
@@ -172,8 +191,6 @@ def _load_average(kind: Any, bundle: Bundle, folder: Path) -> Any:
         tpr=record.target_tpr,
         **{name: getattr(record, name) for name in SAME},
     )
-    model.classes_, model._place = record.labels(), record.place
-    model.pos_label_ = model.classes_[record.place]
     model.n_features_in_ = len(record.features)
     if record.named:
         model.feature_names_in_ = np.asarray(record.features, dtype=object)
@@ -186,49 +203,17 @@ def _load_average(kind: Any, bundle: Bundle, folder: Path) -> Any:
         training=training,
         parts=dict(card.parts),
     )
-    model._take(found, _chosen(card.threshold, folder))
-    return model
+    return model, record, found
 
 
-def _chosen(said: Threshold, folder: Path) -> ChosenThreshold:
-    """The threshold that a card describes."""
-    try:
-        point = None if said.certificate is None else _POINT.validate_python(said.certificate)
-    except ValidationError as error:
-        raise ValueError(f"{folder} is damaged: {first_fault(error)}; get the bundle again") from error
-    needed = said.positives_needed if said.units is None else said.units_needed
-    return ChosenThreshold(
-        value=said.value,
-        certified=said.certified,
-        tpr=said.tpr,
-        confidence=said.confidence,
-        per=said.per,
-        positives=said.positives,
-        units=said.units,
-        point=point,
-        highest_tpr=said.highest_tpr,
-        needed=needed,
-        kind=said.kind,
-        expected_recall=said.expected_recall,
-    )
-
-
-def load_classifier(kind: type[Classifier], folder: Path) -> Classifier:
-    """Read it back: the model, the threshold with its certificate, and settings that would train it again."""
-    bundle = load_bundle(folder)
-    card, training = bundle.card, dict(bundle.card.training)
-    if "estimator" in training and isinstance(bundle.model, Ensemble):
-        average: Classifier = _load_average(kind, bundle, folder)
-        return average
-    if "estimator" not in training or not isinstance(bundle.model, nn.Module):
-        raise ValueError(f"{folder} is a bundle of `rankreg fit`, not of RankRegClassifier: use `rankreg predict`")
-    try:
-        record = ClassifierRecord.model_validate(training.pop("estimator"))
-        config = TrainConfig.model_validate(renamed(training))
-    except ValidationError as error:
-        raise ValueError(f"{folder} is damaged: {first_fault(error)}; get the bundle again") from error
-    make: Any = kind
-    model = make(
+def _load_network(
+    kind: Any, bundle: Bundle, training: dict[str, Any], said: Any, folder: Path
+) -> tuple[Any, "NetworkRecord", Fit]:
+    card = bundle.card
+    assert isinstance(bundle.model, nn.Module)
+    record = NetworkRecord.model_validate(said)
+    config = TrainConfig.model_validate(renamed(training))
+    model = kind(
         learner="network",
         network=card.model,
         training={"validation_size": record.validation_size} | {name: getattr(config, name) for name in TRAINING},
@@ -237,17 +222,42 @@ def load_classifier(kind: type[Classifier], folder: Path) -> Classifier:
         **{name: getattr(config, name) for name in CONFIG},
         **{name: getattr(record, name) for name in SAME},
     )
-    model.classes_, model._place = record.labels(), record.place
-    model.pos_label_ = model.classes_[record.place]
     inputs = _inputs(model, read_inputs(card.preprocessing), record.named)
     found = Fit(bundle.model, config, inputs, [], record.best_epoch, card.threshold.tpr, dict(card.parts))
-    model._take(found, _chosen(card.threshold, folder))
-    model.n_iter_ = record.n_iter
-    loaded: Classifier = model
-    return loaded
+    return model, record, found
 
 
-def _record(model: Any) -> ClassifierRecord:
+def _chosen(said: Threshold) -> ChosenThreshold:
+    """The threshold that a card describes."""
+    return ChosenThreshold(
+        value=said.value,
+        certified=said.certified,
+        tpr=said.tpr,
+        confidence=said.confidence,
+        per=said.per,
+        positives=said.positives,
+        units=said.units,
+        point=None if said.certificate is None else _POINT.validate_python(said.certificate),
+        highest_tpr=said.highest_tpr,
+        needed=said.positives_needed if said.units is None else said.units_needed,
+        kind=said.kind,
+        expected_recall=said.expected_recall,
+    )
+
+
+def _average_record(model: Any, found: AverageFit) -> AverageRecord:
+    one = model.learner is None or isinstance(model.learner, str)
+    given = {
+        "features": list(found.inputs.names),
+        **asdict(found.odds),
+        "learner": model.learner if one else [str(name) for name in model.learner],
+        "threshold": model.threshold,
+        "calibration": plain(model.calibration),
+    }
+    return _checked(AverageRecord, model, given)
+
+
+def _network_record(model: Any) -> NetworkRecord:
     folds = is_folds(model.calibration)
     share = QUARTER if model.calibration is None else plain(model.calibration)
     given = {
@@ -257,41 +267,24 @@ def _record(model: Any) -> ClassifierRecord:
         "best_epoch": model.best_epoch_,
         "n_iter": model.n_iter_,
     }
-    return _checked(ClassifierRecord, _given(model) | given)
+    return _checked(NetworkRecord, model, given)
 
 
-def _given(model: Any) -> dict[str, Any]:
-    """What both records have."""
-    given = {name: plain(getattr(model, name)) for name in SAME} | {
+def _checked(record: type[Record], model: Any, given: dict[str, Any]) -> Record:
+    """The record, with what those of both models have."""
+    seed = plain(model.random_state)
+    both = {name: plain(getattr(model, name)) for name in SAME} | {
+        "random_state": seed if isinstance(seed, int) else None,  # a generator has moved on since
         "target_tpr": plain(model.tpr),
         "classes": [plain(label) for label in model.classes_.tolist()],
         "kind": model.classes_.dtype.kind,
         "place": model._place,
         "named": hasattr(model, "feature_names_in_"),
     }
-    if not isinstance(given["random_state"], int):  # a generator has moved on since
-        given["random_state"] = None
-    return given
-
-
-def _checked(record: type[Record], given: dict[str, Any]) -> Record:
     try:
-        return record(**given)
+        return record(**both, **given)
     except ValidationError as error:
         raise ValueError(f"the classifier cannot be saved: {first_fault(error)}") from error
-
-
-def _preprocessing(model: Any, found: Fit, positive: str) -> dict[str, Any]:
-    if isinstance(found.inputs, Images):
-        return found.inputs.described()
-    names = [
-        str(name) for name in getattr(model, "feature_names_in_", [f"x{k}" for k in range(model.n_features_in_)])
-    ]
-    target = "target"
-    while target in names:
-        target += "_"
-    described = found.inputs.described(names)
-    return described | {"target": target, "positive": positive, "id_column": None, "header": True}
 
 
 def _inputs(model: Any, said: ImageInputs | TableInputs, named: bool) -> Rows | Images:

@@ -1,17 +1,43 @@
-"""Cross-fitting: every row trains, and every row is judged by members that have not seen it."""
+"""Cross-fitting: every row trains, and every row is judged by members that have not seen it.
 
+Also the race of the learners out of fold, and what a fit that was stopped goes on from.
+"""
+
+import hashlib
+import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 
-from rankreg.bundle.ensemble import Ensemble, FittedLearner, Member, NegativeRanks, View, Views
+from rankreg.bundle.card import LearnerCard, tree_file
+from rankreg.bundle.ensemble import (
+    LARGEST_TREES,
+    Ensemble,
+    FittedLearner,
+    Member,
+    NegativeRanks,
+    View,
+    Views,
+    learner_card,
+    pack,
+    unpack,
+)
 from rankreg.datasets.partitions import deal_folds
-from rankreg.fit.learners import Folds, Learner
+from rankreg.datasets.splits import OwnData
+from rankreg.fit.learners import Folds, Learner, shape_of
+from rankreg.fit.sources import PreparedData
 from rankreg.metrics import auc, fpr_at_tpr
-from rankreg.names import look_up
+from rankreg.notation import Record
+from rankreg.operating import Interval, fpr_at_tpr_interval
+from rankreg.safe_files import read_json, read_within, write_whole
+from rankreg.train.folder import write_json
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -22,15 +48,9 @@ FEW_POSITIVES = 200  # below, rows are dealt twice
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
-    """One learner after cross-fitting.
+    """One learner after cross-fitting: a member and a scale for every fold of every round.
 
-    Args:
-        name: of the learner.
-        view: what its members take.
-        members: one for every fold of every round.
-        scales: one per member.
-        levels: of every row in every round, by the member that has not seen it, (R, N).
-        seconds: how long training took.
+    levels: of every row in every round, by the member that has not seen it, (R, N). seconds: of training.
     """
 
     name: str
@@ -39,6 +59,7 @@ class OutOfFold:
     scales: Sequence[NegativeRanks]
     levels: Floats
     seconds: float
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def mean_levels(self) -> Floats:
@@ -127,17 +148,14 @@ def cross_fit(
             raise ValueError(f"the learner {name!r} gives scores that are not finite numbers: leave it out")
         scales.append(NegativeRanks.of(raw[labels[held] == 0]))
         levels[place // folds.count, held] = scales[-1](raw)
-    return OutOfFold(name, learner.view, trained, scales, levels, seconds)
+    return OutOfFold(name, learner.view, trained, scales, levels, seconds, learner.settings)
 
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
     """Several learners, cross-fitted on the same folds, and their average.
 
-    Args:
-        learners: by name.
-        weights: of every member of each learner, (M,). Over the learners, the weights of one fold sum to 1.
-        folds: which row was held out by which member.
+    weights: of every member of each learner, (M,). Over the learners, the weights of one fold sum to 1.
     """
 
     learners: Mapping[str, OutOfFold]
@@ -182,30 +200,128 @@ def averaged(
     """
     if best is not None and best < 1:
         raise ValueError(f"--best must be at least 1, got {best}")
-    names, learners = list(learners), {name: one for name, one in learners.items() if _tells_apart(one, folds)}
+    names, levels = list(learners), {name: found.mean_levels for name, found in learners.items()}
+    # scores may all be equal: on a few dozen rows trees may not find a split
+    learners = {
+        name: found
+        for name, found in learners.items()
+        if all(np.ptp(levels[name][folds.kept(member)]) > 0 for member in range(folds.members))
+    }
     if not learners:
         raise ValueError(f"no learner of {', '.join(names)} tells these rows apart: use more rows, or another one")
     if best is None or best >= len(learners):
         return CrossFitted(learners, {name: np.full(folds.members, 1 / len(learners)) for name in learners}, folds)
     weights = {name: np.zeros(folds.members) for name in learners}
-    levels = {name: found.mean_levels for name, found in learners.items()}
     for place in range(folds.members):
         rows = folds.kept(place)
         rates = {
-            name: (fpr_at_tpr(labels[rows], own[rows], tpr), -auc(labels[rows], own[rows]))
-            for name, own in levels.items()
+            name: (fpr_at_tpr(labels[rows], own, tpr), -auc(labels[rows], own))
+            for name in learners
+            for own in [levels[name][rows]]
         }
         for name in sorted(rates, key=lambda name: rates[name])[:best]:
             weights[name][place] = 1 / best
     return CrossFitted(learners, weights, folds)
 
 
-def _tells_apart(found: OutOfFold, folds: Folds) -> bool:
-    """Whether scores differ: on a few dozen rows trees may not find a split."""
-    levels = found.mean_levels
-    return all(np.ptp(levels[folds.kept(member)]) > 0 for member in range(folds.members))
+@dataclass(frozen=True)
+class RacedLearner(Record):
+    """How one learner, or the "average", did out of fold.
+
+    fpr: at the target TPR, with its interval. weight: in the average, between 0 and 1. seconds: of training.
+    """
+
+    name: str
+    fpr: Interval
+    weight: float
+    seconds: float
 
 
-def chosen_learners(table: Mapping[str, Learner], names: Sequence[str]) -> dict[str, Learner]:
-    """Learners by name; an unknown name is refused with the nearest known one."""
-    return {name: look_up(dict(table), name, "learner") for name in names}
+def race_of(
+    crossed: CrossFitted, labels: NDArray[np.int64], units: NDArray[np.int64] | None, tpr: float, confidence: float
+) -> tuple[RacedLearner, ...]:
+    """Every learner out of fold, the best first, then the average if there are several."""
+
+    def rate(values: NDArray[np.floating[Any]]) -> Interval:
+        return fpr_at_tpr_interval(labels, values, tpr=tpr, confidence=confidence, units=units)
+
+    found = [
+        RacedLearner(name, rate(one.mean_levels), float(crossed.weights[name].mean()), one.seconds)
+        for name, one in crossed.learners.items()
+    ]
+    found.sort(key=lambda one: one.fpr.estimate)
+    if len(found) > 1:
+        found.append(RacedLearner("average", rate(crossed.scores), 1.0, sum(one.seconds for one in found)))
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedLearners:
+    """Learners that were cross-fitted on the same rows and folds; folder: theirs alone."""
+
+    folder: Path
+    features: int | None
+
+    @classmethod
+    def open(
+        cls, home: Path, data: OwnData, prepared: PreparedData, rows: NDArray[np.int64], folds: Folds
+    ) -> "FinishedLearners":
+        """The folder for such a fit; the fit of other data is refused."""
+        of_data = _digest(np.ascontiguousarray(data.labels), np.asarray(data.ids.astype(str)))
+        place = home / "fit.json"
+        if place.exists():
+            before = read_json(place, ": remove the folder, or choose another --out")
+            if not isinstance(before, dict) or before.get("data") != of_data:
+                raise ValueError(
+                    f"{home.parent} holds the fit of other data: choose another --out, or remove that folder"
+                )
+        home.mkdir(parents=True, exist_ok=True)
+        write_json(place, {"data": of_data, "name": data.name})
+        inputs = prepared.inputs
+        this = _digest(np.ascontiguousarray(inputs), rows, folds.of_row, np.array([folds.seed, folds.count]))
+        features = int(inputs.shape[1]) if prepared.preparation is not None else None
+        if prepared.features is not None:
+            features = int(prepared.features.shape[1])
+        return cls(home / this[:16], features)
+
+    def members(self, name: str, learner: Learner) -> list[Member] | None:
+        """The members of a learner that was finished with the same settings; None if there are none."""
+        place = self.folder / f"{name}.json"
+        if not place.exists():
+            return None
+        try:
+            content = read_json(place)
+            card = LearnerCard.model_validate(content["card"])
+            if card.settings != json.loads(json.dumps(dict(learner.settings))):
+                return None
+            arrays = load(read_within(self.folder / f"{name}.safetensors", LARGEST_TREES))
+            texts = {}
+            for fold in range(card.members if card.kind == "trees" else 0):
+                file = tree_file(name, fold)
+                texts[file] = read_within(self.folder / file, LARGEST_TREES).decode("ascii")
+            return list(unpack(card, self.features, arrays, texts).members)
+        except (ValueError, KeyError, TypeError, OSError, SafetensorError):
+            return None  # whatever is wrong with it: train again
+
+    def keep(self, found: OutOfFold) -> OutOfFold:
+        """Write a finished learner; one that was kept before has its time from then."""
+        name, place = found.name, self.folder / f"{found.name}.json"
+        if place.exists() and found.seconds < 1e-3:
+            return replace(found, seconds=float(read_json(place).get("seconds", 0.0)))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        fitted = found.fitted(np.ones(len(found.members)))
+        arrays, texts = pack(fitted)
+        write_whole(self.folder / f"{name}.safetensors", save(arrays))
+        for file, text in texts.items():
+            write_whole(self.folder / file, text.encode())
+        card = learner_card(fitted, model=shape_of(fitted), settings=found.settings)
+        write_json(place, {"card": card.model_dump(mode="json"), "seconds": found.seconds})
+        return found
+
+
+def _digest(*arrays: NDArray[np.generic]) -> str:
+    content = hashlib.sha256()
+    for array in arrays:
+        content.update(str((array.dtype.str, array.shape)).encode())
+        content.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
+    return content.hexdigest()

@@ -6,7 +6,7 @@ hold both classes where it is not (networks).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -88,8 +88,8 @@ class Learner:
         return self.train(np.asarray(views[self.view]), labels, folds)
 
 
-def logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
-    """Logistic regression with an L2 penalty; strength: scikit-learn's C."""
+def logistic(view: View, *, strength: float) -> Learner:
+    """Logistic regression with an L2 penalty and balanced classes; strength: scikit-learn's C."""
 
     def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
         from sklearn.linear_model import LogisticRegression
@@ -99,7 +99,7 @@ def logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
             kept = folds.thinned(one, labels)
             model = LogisticRegression(
                 C=strength,
-                class_weight="balanced" if balanced else None,
+                class_weight="balanced",
                 solver="newton-cholesky" if rows.shape[1] <= 200 else "lbfgs",
                 max_iter=200,
             )
@@ -107,7 +107,7 @@ def logistic(view: View, *, strength: float, balanced: bool = True) -> Learner:
             members.append(Linear(model.coef_[0].astype(np.float64), float(model.intercept_[0])))
         return members
 
-    return Learner(view, train, {"strength": strength, "balanced": balanced})
+    return Learner(view, train, {"strength": strength, "balanced": True})
 
 
 def frozen(strength: float = 3e-6) -> Learner:
@@ -213,30 +213,19 @@ def trees(rounds: int, objective: RankObjective | None = None, **settings: Any) 
 
 @dataclass(frozen=True)
 class PerceptronTraining:
-    """How the networks of all folds are trained together.
+    """How the networks of all folds are trained together, by AdamW."""
 
-    Args:
-        hidden: the widths of the hidden layers.
-        dropout: the share of values that is dropped.
-        steps: how many steps.
-        batch: how many samples of a step and a member.
-        rate: the highest learning rate; it falls to 0 with a cosine.
-        decay: AdamW's weight decay.
-        weight: of the ranking term; 0 leaves it out.
-        positives: the share of positives in a batch.
-    """
-
-    hidden: tuple[int, ...] = (64, 64)
-    dropout: float = 0.1
-    steps: int = 400
-    batch: int = 256
-    rate: float = 4e-3
-    decay: float = 1e-2
-    weight: float = 0.0
-    positives: float = 0.25
+    hidden: tuple[int, ...] = (32,)  # the widths of the hidden layers
+    dropout: float = 0.2
+    steps: int = 200
+    batch: int = 256  # samples of a step and a member
+    rate: float = 1e-2  # the highest learning rate; it falls to 0 with a cosine
+    decay: float = 0.1
+    weight: float = 0.0  # of the ranking term; 0 leaves it out
+    positives: float = 0.25  # the share of positives in a batch
 
 
-def _perceptron(how: PerceptronTraining) -> Learner:
+def perceptron(how: PerceptronTraining) -> Learner:
     """Multi-layer perceptrons, one per fold, trained side by side as one batched network."""
 
     def train(rows: NDArray[np.float32], labels: Labels, folds: Folds) -> list[Member]:
@@ -279,17 +268,10 @@ def _train_together(
     target = torch.zeros(folds.members, how.batch)
     target[:, :positives] = 1
     for _ in range(how.steps):
-        drawn = np.stack(
-            [
-                np.concatenate(
-                    [
-                        positive[random.integers(len(positive), size=positives)],
-                        negative[random.integers(len(negative), size=how.batch - positives)],
-                    ]
-                )
-                for positive, negative in sides
-            ]
-        )
+        drawn = np.empty((folds.members, how.batch), dtype=np.int64)
+        for own, (positive, negative) in zip(drawn, sides, strict=True):
+            own[:positives] = positive[random.integers(len(positive), size=positives)]
+            own[positives:] = negative[random.integers(len(negative), size=how.batch - positives)]
         scores = together(params, source[torch.from_numpy(drawn)])
         loss = binary_cross_entropy_with_logits(scores, target) * folds.members
         if how.weight:
@@ -328,7 +310,6 @@ BOOSTING: dict[str, Any] = {
     "lambda_l2": 1.0,
 }
 FOREST: dict[str, Any] = {"boosting": "rf", "bagging_fraction": 0.632, "bagging_freq": 1, "min_data_in_leaf": 2}
-PERCEPTRON = PerceptronTraining(hidden=(32,), dropout=0.2, steps=200, rate=1e-2, decay=0.1)
 
 # The settings were chosen on development tables (docs/decisions/0045).
 LEARNERS: dict[str, Learner] = {
@@ -337,10 +318,10 @@ LEARNERS: dict[str, Learner] = {
     "boosting": trees(40, **BOOSTING),
     "forest": trees(50, **FOREST, feature_fraction_bynode=0.3),
     "extra-trees": trees(50, **FOREST, feature_fraction_bynode=0.6, extra_trees=True),
-    "mlp": _perceptron(PERCEPTRON),
+    "mlp": perceptron(PerceptronTraining()),
 }
 RANKED: dict[str, Learner] = {
     "logistic-rank": ranked_logistic("standardised", strength=1.0, weight=1.0, reach=1.0),
     "boosting-rank": trees(40, RankObjective(weight=1.0, reach=1.0, penalty="squared", base_rate=True), **BOOSTING),
-    "mlp-rank": _perceptron(replace(PERCEPTRON, weight=0.1)),
+    "mlp-rank": perceptron(PerceptronTraining(weight=0.1)),
 }

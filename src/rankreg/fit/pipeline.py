@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,34 @@ from rankreg.bundle.card import versions_of
 from rankreg.bundle.ensemble import Ensemble, FrozenBackbone, learner_card
 from rankreg.bundle.evaluation import evaluate_scores, write_scores
 from rankreg.bundle.storage import INNER, save_ensemble
+from rankreg.datasets.splits import OwnData, OwnImages
+from rankreg.datasets.table import OwnTable
 from rankreg.distributed import join
-from rankreg.fit.crossfit import CrossFitted, OutOfFold, averaged, chosen_learners, cross_fit, folds_for
+from rankreg.fit.crossfit import (
+    CrossFitted,
+    FinishedLearners,
+    OutOfFold,
+    RacedLearner,
+    averaged,
+    cross_fit,
+    folds_for,
+    race_of,
+)
 from rankreg.fit.learners import LEARNERS, RANKED, Learner, shape_of
 from rankreg.fit.learners import frozen as frozen_learner
 from rankreg.fit.network import network_learner, network_shape, settings
-from rankreg.fit.parts import ALONE, CALIBRATION, Rows, ThresholdName, check_request, cut_parts
-from rankreg.fit.progress import FinishedLearners
-from rankreg.fit.race import RacedLearner, race_of
-from rankreg.fit.sources import OwnData, PreparedData, Source, read_source
+from rankreg.fit.sources import (
+    ALONE,
+    CALIBRATION,
+    PreparedData,
+    Rows,
+    Source,
+    ThresholdName,
+    check_request,
+    cut_parts,
+    prepare,
+    read_source,
+)
 from rankreg.models import BackboneShape
 from rankreg.names import look_up
 from rankreg.notation import json_value
@@ -82,7 +101,7 @@ class Fitted:
 
 
 def fit(
-    source: Source | OwnData,
+    source: Source | OwnTable | OwnImages,
     out: Path | str,
     *,
     tpr: float = 0.95,
@@ -152,6 +171,7 @@ def fit(
     check_request(home, tpr=tpr, confidence=confidence, calibration=calibration, test=test)
     data = read_source(source, home / "decoded") if isinstance(source, Source) else source
     parts = cut_parts(data, tpr, confidence, per, threshold, calibration, test, seed, promises)
+    train, certified = parts["train"], "calibration" in parts
     _check_promises(data, promises, per)
     frozen = _backbone(data, backbone, learners)
     usual = tuple(LEARNERS) if data.kind == "table" else (FROZEN, NETWORK) if frozen else (NETWORK,)
@@ -159,29 +179,68 @@ def fit(
     known = (*LEARNERS, *RANKED, NETWORK) if data.kind == "table" else (FROZEN, NETWORK)
     for name in names:  # before anything is computed or written
         look_up(dict.fromkeys(known), name, "learner")
-    config = config or settings(data.kind, tpr, size=_side(data), samples=len(data.labels))
-    prepared = data.prepared(parts["train"], release=data is not source or data.temporary)
-    if frozen is not None and FROZEN in names:
-        assert data.images is not None
+    side = max(data.images.shape[1:3]) if isinstance(data, OwnImages) else None
+    config = config or settings(data.kind, tpr, size=side, samples=len(data.labels))
+    prepared = prepare(data, train, release=data is not source or data.temporary)
+    if isinstance(data, OwnImages) and frozen is not None and FROZEN in names:
         prepared = replace(prepared, features=frozen.features(data.images, progress=progress))
-    crossed = _cross_fitted(data, prepared, parts["train"], names, folds, best, tpr, seed, config, home, progress)
+    crossed = _cross_fitted(data, prepared, train, names, folds, best, tpr, seed, config, home, progress)
     if crossed is None:
         return None
     ensemble = crossed.ensemble
     if any(learner.view == "features" for learner in ensemble.learners):
         ensemble = replace(ensemble, backbone=frozen)
     judged = judged_scores(data, prepared, parts, crossed, ensemble, per)
-    found, other = threshold_of(judged, "calibration" in parts, tpr, confidence, per, promises)
+    promise: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
+    found: ChosenThreshold | PromisedThreshold
+    if promises:
+        held = judged["calibration" if certified else "all"]
+        found, other = (
+            promised_threshold(
+                held.labels, held.values, promises=promises, held_out=certified, units=held.units, **promise
+            ),
+            None,
+        )
+    else:
+        found, other = threshold_of(judged, certified, **promise)
     chosen = Threshold.of(found)
     evaluations = {
-        name: _evaluated(scores, chosen, tpr, confidence)
-        for name, scores in {"judged": judged["all"], "test": judged.get("test")}.items()
-        if scores is not None
+        name: evaluate_scores(
+            judged[place].labels,
+            judged[place].values,
+            threshold=chosen,
+            confidence=confidence,
+            tprs=sorted({tpr, *TPRS}, reverse=True),
+            units=judged[place].units,
+        )
+        for name, place in (("judged", "all"), ("test", "test"))
+        if place in judged
     }
     # the judged samples chose the threshold: only others can say whether a promise is kept
     evaluations["judged"] = replace(evaluations["judged"], promises=())
-    race = race_of(crossed, data.labels[parts["train"]], _units(data, parts["train"]), tpr, confidence)
-    bundle = _save(home, data, prepared, parts, crossed, ensemble, chosen, evaluations, race, names, config, seed)
+    race = race_of(crossed, data.labels[train], data.units_of(train), tpr, confidence)
+    untimed = [{key: value for key, value in one.to_dict().items() if key != "seconds"} for one in race]
+    bundle = save_ensemble(
+        home / INNER,
+        ensemble,
+        [
+            learner_card(
+                learner,
+                model=network_shape(config, prepared.inputs) if learner.name == NETWORK else shape_of(learner),
+                settings=crossed.learners[learner.name].settings,
+            )
+            for learner in ensemble.learners
+        ],
+        name=data.name,
+        preprocessing=dict(prepared.preprocessing),
+        classes=data.classes,
+        threshold=chosen,
+        training={"learners": list(names), "folds": crossed.folds.count, "seed": seed},
+        parts={name: _counted(data, rows) for name, rows in parts.items()},
+        # without seconds: a bundle does not depend on how long a fit took
+        metrics=json_value({name: one.to_dict() for name, one in evaluations.items()} | {"learners": untimed}),
+        versions=versions_of("torch", "lightgbm", "scikit-learn", "numpy", "pandas", "safetensors"),
+    )
     for name, scores in judged.items():
         if name != "all":
             write_scores(home / f"{name}-scores.csv", scores)
@@ -196,24 +255,8 @@ def fit(
     }
     write_json(home / "summary.json", json_value(summary))
     report = write_report(home / "report.html", data, judged, parts, bundle, race)
-    return Fitted(
-        home,
-        bundle,
-        evaluations["judged"],
-        evaluations.get("test"),
-        race,
-        crossed.folds.count,
-        other,
-        report,
-    )
-
-
-def _units(data: OwnData, rows: Rows) -> NDArray[np.int64] | None:
-    return None if data.units is None else data.units[rows]
-
-
-def _side(data: OwnData) -> int | None:
-    return None if data.images is None else max(data.images.shape[1:3])
+    test_result, count = evaluations.get("test"), crossed.folds.count
+    return Fitted(home, bundle, evaluations["judged"], test_result, race, count, other, report)
 
 
 def _cross_fitted(
@@ -230,7 +273,7 @@ def _cross_fitted(
     progress: bool | None,
 ) -> CrossFitted | None:
     """The learners, cross-fitted on these rows; None in all processes but the first."""
-    units, labels, views = _units(data, rows), data.labels[rows], prepared.views(rows)
+    units, labels, views = data.units_of(rows), data.labels[rows], prepared.views(rows)
     threads = cores() if prepared.inputs.size > LARGE else 1  # on small tables a second thread only waits
     rounds = 1 if NETWORK in names else None  # networks take long
     dealt = replace(folds_for(labels, units, folds, seed, rounds=rounds), threads=threads)
@@ -239,7 +282,7 @@ def _cross_fitted(
     known[NETWORK] = network_learner(
         config, finished.folder / NETWORK, images=data.kind == "image", units=units, progress=progress
     )
-    chosen = chosen_learners(known, names)
+    chosen = {name: known[name] for name in names}
     world = join(config.device)
     found: dict[str, OutOfFold] = {}
     ordered = sorted(chosen, key=lambda name: name != NETWORK)  # processes that only help with it are done first
@@ -249,12 +292,11 @@ def _cross_fitted(
             if world.rank != 0 and name != NETWORK:
                 break
             bar.update(task, description=f"cross-fitting {name}")
-            learner = chosen[name]
-            members = finished.members(name, learner) if name != NETWORK else None
-            found[name] = cross_fit(learner, name, views.anew(), labels, dealt, members=members)
+            members = finished.members(name, chosen[name]) if name != NETWORK else None
+            found[name] = cross_fit(chosen[name], name, views.anew(), labels, dealt, members=members)
             return_freed_memory()
             if world.rank == 0 and name != NETWORK:
-                found[name] = finished.keep(name, learner, found[name])
+                found[name] = finished.keep(found[name])
             bar.advance(task)
     if world.rank != 0:
         return None
@@ -272,7 +314,7 @@ def judged_scores(
     """Scores by members that have not seen the sample: out of fold, calibration, test, and all but the test."""
 
     def scores(rows: Rows, values: NDArray[np.float32]) -> Scores:
-        units = _units(data, rows)
+        units = data.units_of(rows)
         if units is None and per == "unit":
             units = rows  # every sample is a unit of its own
         return Scores(data.ids[rows], data.labels[rows], values, units)
@@ -298,36 +340,10 @@ def _check_promises(data: OwnData, promises: Promises, per: Per) -> None:
         )
 
 
-@overload
 def threshold_of(
     judged: Mapping[str, Scores], certified: bool, tpr: float, confidence: float, per: Per
-) -> tuple[ChosenThreshold, float | None]: ...
-@overload
-def threshold_of(
-    judged: Mapping[str, Scores], certified: bool, tpr: float, confidence: float, per: Per, promises: Promises
-) -> tuple[ChosenThreshold | PromisedThreshold, float | None]: ...
-def threshold_of(
-    judged: Mapping[str, Scores],
-    certified: bool,
-    tpr: float,
-    confidence: float,
-    per: Per,
-    promises: Promises = ALONE,
-) -> tuple[ChosenThreshold | PromisedThreshold, float | None]:
-    """The threshold, and the FPR that the other kind would have; None beside promises, which it may not keep."""
-    if promises:
-        held = judged["calibration" if certified else "all"]
-        found = promised_threshold(
-            held.labels,
-            held.values,
-            promises=promises,
-            held_out=certified,
-            tpr=tpr,
-            confidence=confidence,
-            units=held.units,
-            per=per,
-        )
-        return found, None
+) -> tuple[ChosenThreshold, float | None]:
+    """The threshold that keeps the recall, and the FPR that the other kind would have."""
     promise: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
     everyone = judged["all"]
     if certified:
@@ -339,57 +355,6 @@ def threshold_of(
     if everyone.units is not None:
         return chosen, None
     return chosen, price_of_certifying(everyone.labels, everyone.values, tpr=tpr, confidence=confidence)
-
-
-def _evaluated(scores: Scores, threshold: Threshold, tpr: float, confidence: float) -> Evaluation:
-    return evaluate_scores(
-        scores.labels,
-        scores.values,
-        threshold=threshold,
-        confidence=confidence,
-        tprs=sorted({tpr, *TPRS}, reverse=True),
-        units=scores.units,
-    )
-
-
-def _save(
-    home: Path,
-    data: OwnData,
-    prepared: PreparedData,
-    parts: Mapping[str, Rows],
-    crossed: CrossFitted,
-    ensemble: Ensemble,
-    chosen: Threshold,
-    evaluations: Mapping[str, Evaluation],
-    race: Sequence[RacedLearner],
-    names: Sequence[str],
-    config: TrainConfig,
-    seed: int,
-) -> Bundle:
-    cards = [
-        learner_card(
-            fitted,
-            model=network_shape(config, prepared.inputs) if fitted.name == NETWORK else shape_of(fitted),
-            settings=_settings_of(fitted.name, config),
-        )
-        for fitted in ensemble.learners
-    ]
-    return save_ensemble(
-        home / INNER,
-        ensemble,
-        cards,
-        name=data.name,
-        preprocessing=dict(prepared.preprocessing),
-        classes=data.classes,
-        threshold=chosen,
-        training={"learners": list(names), "folds": crossed.folds.count, "seed": seed},
-        parts={name: _counted(data, rows) for name, rows in parts.items()},
-        metrics=json_value(
-            {name: one.to_dict() for name, one in evaluations.items()}
-            | {"learners": [one.without_time() for one in race]}
-        ),
-        versions=versions_of("torch", "lightgbm", "scikit-learn", "numpy", "pandas", "safetensors"),
-    )
 
 
 def _backbone(data: OwnData, name: str | None, learners: Sequence[str]) -> FrozenBackbone | None:
@@ -416,12 +381,6 @@ def _backbone(data: OwnData, name: str | None, learners: Sequence[str]) -> Froze
         return None
 
 
-def _settings_of(name: str, config: TrainConfig) -> Mapping[str, Any]:
-    if name == NETWORK:
-        return config.model_dump(mode="json", exclude_none=True)
-    return dict({**LEARNERS, **RANKED, FROZEN: frozen_learner()}[name].settings)
-
-
 def _counted(data: OwnData, rows: Rows) -> dict[str, int]:
     """Samples, positives and, where samples share them, the units of the positives."""
     positive = rows[data.labels[rows] == 1]
@@ -440,13 +399,12 @@ def write_report(
     """Write the report, and return its path, or why there is none, e.g. because all scores are equal."""
     threshold = bundle.card.threshold
     held = "calibration" if threshold.certified else "all"
-    rows = (
-        parts["calibration"]
-        if threshold.certified
-        else np.concatenate([parts[name] for name in ("train", "calibration") if name in parts])
-    )
-    images = data.images
-    image = None if images is None else (lambda place: Image.fromarray(images[rows[place]]))
+    used = ("calibration",) if threshold.certified else ("train", "calibration")
+    rows = np.concatenate([parts[name] for name in used if name in parts])
+    image = None
+    if isinstance(data, OwnImages):
+        images = data.images
+        image = lambda place: Image.fromarray(images[rows[place]])  # noqa: E731
     beside = ("out-of-fold", "test") if threshold.certified else ("test",)
     others = {name: judged[name] for name in beside if name in judged}
     model = Model.of(data.name, judged[held], image=image, threshold=threshold.value, others=others)

@@ -1,7 +1,7 @@
-"""The user's data: a table or a folder of images, as a whole for a fit, or in parts for a search."""
+"""The user's data: a table or a folder of images, its parts, and the inputs of learners."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,12 +11,20 @@ from numpy.typing import NDArray
 
 from rankreg.bundle.ensemble import ImageViews, TableViews
 from rankreg.datasets import load
-from rankreg.datasets.partitions import SHARES
+from rankreg.datasets.partitions import SHARES, own_parts
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.datasets.splits import Samples, Splits
+from rankreg.datasets.splits import OwnData, OwnImages, Splits
 from rankreg.datasets.table import OwnTable, TableOptions, read_own_table
+from rankreg.operating import Promises, positives_needed
+from rankreg.operating.guarantees import NotEnoughPositives, certified_rank
+from rankreg.operating.units import Per, Trials, UnitSizes
 from rankreg.pool import return_freed_memory
 
+Rows = NDArray[np.int64]
+ThresholdName = Literal["auto", "certified", "cross-fitted"]
+
+ALONE = Promises()  # a recall and nothing beside it
+CALIBRATION = 0.2  # the share that certifies a threshold
 KEPT = SHARES["validation"] + SHARES["test"]
 MOST = round(1 - KEPT - 0.1, 9)  # the largest calibration share: a tenth at least is left to train on
 SIZE = 64
@@ -67,64 +75,10 @@ class Source(TableOptions):
         """Whether the data are a folder of images; a file is a table."""
         return self.path.is_dir()
 
-    def table_options(self) -> TableOptions:
-        """What was said about the columns."""
-        return TableOptions(**{one.name: getattr(self, one.name) for one in fields(TableOptions)})
-
     @property
     def side(self) -> int | None:
         """The side of the images that the network sees, in pixels; None for a table."""
         return (SIZE if self.size is None else self.size) if self.is_images else None
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class OwnData:
-    """All samples of a source, not yet cut into parts.
-
-    Attributes:
-        name: what to call the data.
-        kind: "table" or "image".
-        labels: 0 or 1 for each sample, (N,).
-        ids: the names of the samples, (N,).
-        units: the number of each sample's unit, where copies and groups make units of several; else None.
-        classes: the names of the negative and of the positive class.
-        preprocessing: what a bundle must know to read new samples alike.
-        images: of a folder of images, uint8 (N, H, W, 3), perhaps a memory map.
-        table: of a table, its columns and how they were read.
-        temporary: nobody needs the table after a fit, which may empty it to save memory. Default False.
-    """
-
-    name: str
-    kind: Literal["table", "image"]
-    labels: NDArray[np.int64]
-    ids: NDArray[Any]
-    units: NDArray[np.int64] | None
-    classes: tuple[str, str]
-    preprocessing: Mapping[str, Any] = field(default_factory=dict)
-    images: NDArray[np.uint8] | None = None
-    table: OwnTable | None = None
-    temporary: bool = False
-
-    def prepared(self, rows: NDArray[np.int64], *, release: bool = False) -> "PreparedData":
-        """The inputs of all samples, with what these rows, which train, say about the columns.
-
-        release: empty the table meanwhile, for less memory.
-        """
-        if self.table is None:
-            assert self.images is not None
-            return PreparedData(self.images, None, self.preprocessing)
-        features: pd.DataFrame = self.table.features
-        seen = features if len(rows) == len(features) else features.iloc[rows]
-        preparation = TablePreprocessor.fit(seen, categorical=self.table.categorical)
-        del seen
-        if release:
-            return_freed_memory()
-        unused = (*preparation.unused, *self.table.plan.left_out)
-        described = replace(preparation, unused=unused).to_dict() | dict(self.preprocessing)
-        inputs = preparation.transform(features, release=release)
-        if release:
-            return_freed_memory()
-        return PreparedData(inputs, preparation, described)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +102,25 @@ class PreparedData:
         return ImageViews(inputs, known=None if self.features is None else self.features[rows])
 
 
-def read_source(source: Source, cache: Path) -> OwnData:
+def prepare(data: OwnTable | OwnImages, rows: Rows, *, release: bool = False) -> PreparedData:
+    """The inputs of all samples, with what these rows, which train, say about the columns.
+
+    release: empty the table meanwhile, for less memory.
+    """
+    if isinstance(data, OwnImages):
+        return PreparedData(data.images, None, data.preprocessing)
+    seen: pd.DataFrame = data.features if len(rows) == len(data.features) else data.features.iloc[rows]
+    preparation = TablePreprocessor.fit(seen, categorical=data.categorical)
+    del seen
+    if release:
+        return_freed_memory()
+    inputs = preparation.transform(data.features, release=release)
+    if release:
+        return_freed_memory()
+    return PreparedData(inputs, preparation, data.described(preparation))
+
+
+def read_source(source: Source, cache: Path) -> OwnTable | OwnImages:
     """Read all samples.
 
     Args:
@@ -169,34 +141,24 @@ def read_source(source: Source, cache: Path) -> OwnData:
     ('table', 100, ('0', '1'))
     """
     _check_source(source)
-    if source.is_images:
-        splits = _image_parts(source, {"train": 1.0}, cache)
-        whole: Samples = splits["train"]
-        return OwnData(
-            name=splits.name,
-            kind="image",
-            labels=whole.labels,
-            ids=whole.ids,
-            units=whole.units,
-            classes=(splits.classes[0], splits.classes[1]),
-            preprocessing=splits.preprocessing,
-            images=whole.source if len(whole.source) == len(whole) else whole.inputs(),
-        )
-    table = read_own_table(source.path, source.table_options())
-    if not 0 < int(table.labels.sum()) < len(table.labels):
-        raise ValueError(
-            f"{source.path}: all {len(table.labels):,} rows belong to one class, there is nothing to tell apart:"
-            " check which value is the positive one"
-        )
-    return OwnData(
-        name=table.name,
-        kind="table",
-        labels=table.labels,
-        ids=table.ids,
-        units=table.units,
-        classes=table.classes,
-        preprocessing=table.preprocessing,
-        table=table,
+    if not source.is_images:
+        table = read_own_table(source.path, source)
+        if not 0 < int(table.labels.sum()) < len(table.labels):
+            raise ValueError(
+                f"{source.path}: all {len(table.labels):,} rows belong to one class, there is nothing to tell"
+                " apart: check which value is the positive one"
+            )
+        return table
+    splits = _image_parts(source, {"train": 1.0}, cache)
+    whole = splits["train"]
+    return OwnImages(
+        name=splits.name,
+        labels=whole.labels,
+        ids=whole.ids,
+        units=whole.units,
+        classes=(splits.classes[0], splits.classes[1]),
+        preprocessing=splits.preprocessing,
+        images=whole.source if len(whole.source) == len(whole) else whole.inputs(),
     )
 
 
@@ -221,20 +183,27 @@ def load_source(source: Source, cache: Path) -> Splits:
     {'train': 60, 'validation': 10, 'calibration': 15, 'test': 15}
     """
     _check_source(source)
-    shares = _shares(source.calibration)
+    if not 0 < source.calibration <= MOST:
+        raise ValueError(
+            f"the calibration share must lie above 0 and be at most {MOST:g}, got {source.calibration!r}:"
+            f" validation and test take {KEPT:g}, and something must be left to train on"
+        )
+    shares = SHARES | {"calibration": source.calibration, "train": 1 - KEPT - source.calibration}
     if source.is_images:
         return _image_parts(source, shares, cache)
-    return load("table", source.path, source.table_options(), seed=source.seed, member=source.member, shares=shares)
+    return load("table", source.path, source, seed=source.seed, member=source.member, shares=shares)
 
 
 def _check_source(source: Source) -> None:
     """The data are there, and the options fit their kind."""
     if not source.path.exists():
         raise FileNotFoundError(f"no file or folder {source.path}")
-    if source.is_images:
-        _refuse(source, "a folder of images", source.column_options())
-    else:
-        _refuse(source, "a table", {"--size": source.size is not None, "--groups": source.groups})
+    of_images = {"--size": source.size is not None, "--groups": source.groups is not None}
+    what, options = ("a folder of images", source.column_options()) if source.is_images else ("a table", of_images)
+    given = [name for name, value in options.items() if value]
+    if given:
+        hint = HINTS.get(given[0], "")
+        raise ValueError(f"{source.path} is {what}, for which there is no {', '.join(given)}{hint}")
 
 
 def _image_parts(source: Source, shares: Mapping[str, float], cache: Path) -> Splits:
@@ -253,17 +222,80 @@ def _image_parts(source: Source, shares: Mapping[str, float], cache: Path) -> Sp
     )
 
 
-def _shares(calibration: float) -> dict[str, float]:
-    if not 0 < calibration <= MOST:
+def check_request(
+    out: Path, *, tpr: float, confidence: float, calibration: float = CALIBRATION, test: float = 0.0
+) -> None:
+    """Refuse a target, a share or a folder that cannot be, before anything is read or trained."""
+    positives_needed(tpr, confidence)
+    if not 0 < calibration <= 0.8:
+        raise ValueError(f"the calibration share must lie above 0 and be at most 0.8, got {calibration!r}")
+    if not 0 <= test <= 0.5:
+        raise ValueError(f"the test share must lie between 0 and 0.5, got {test!r}")
+    for place in (out, *out.parents):
+        if place.exists():
+            if not place.is_dir():
+                raise ValueError(f"{place} is a file, but a folder is needed: choose another --out")
+            return
+
+
+def cut_parts(
+    data: OwnData,
+    tpr: float,
+    confidence: float,
+    per: Per,
+    threshold: ThresholdName,
+    calibration: float,
+    test: float,
+    seed: int,
+    promises: Promises = ALONE,
+) -> dict[str, Rows]:
+    """The rows that train, those that certify and those that test; the last two only if they are wanted.
+
+    promises: beside the recall, which then needs more than the confidence.
+    """
+    if promises:
+        units, positive = data.units, data.labels == 1
+        mixed = units is not None and bool(np.isin(units[positive], units[~positive]).any())
+        confidence = promises.recall_confidence(tpr, confidence, mixed=mixed)
+    wanted = {"train": 1.0 - test} | ({"test": test} if test else {})
+    if threshold == "cross-fitted":
+        return cut(data, wanted, seed)
+    apart = calibration * (1.0 - test)
+    with_calibration = wanted | {"train": 1.0 - test - apart, "calibration": apart}
+    try:
+        parts = cut(data, with_calibration, seed)
+    except ValueError:
+        if threshold == "certified":
+            raise
+        return cut(data, wanted, seed)
+    held = parts["calibration"]
+    positives = held[data.labels[held] == 1]
+    trials: Trials = len(positives)
+    if data.units is not None:
+        sizes = np.unique(data.units[positives], return_counts=True)[1]
+        trials = len(sizes) if per == "unit" else UnitSizes.of(sizes)
+    if certified_rank(trials, tpr, confidence):
+        return parts
+    if threshold == "certified":
+        shared = ", its share of the risk beside the other promises" if promises else ""
+        shortage = NotEnoughPositives(trials, tpr, confidence, shared=shared)
         raise ValueError(
-            f"the calibration share must lie above 0 and be at most {MOST:g}, got {calibration!r}:"
-            f" validation and test take {KEPT:g}, and something must be left to train on"
+            f"{shortage}. Use --threshold cross-fitted, which needs no calibration part, a larger --calibration,"
+            " or a lower --tpr"
         )
-    return SHARES | {"calibration": calibration, "train": 1 - KEPT - calibration}
+    return cut(data, wanted, seed)
 
 
-def _refuse(source: Source, what: str, options: Mapping[str, Any]) -> None:
-    given = [name for name, value in options.items() if value]
-    if given:
-        hint = HINTS.get(given[0], "")
-        raise ValueError(f"{source.path} is {what}, for which there is no {', '.join(given)}{hint}")
+def cut(data: OwnData, shares: Mapping[str, float], seed: int) -> dict[str, Rows]:
+    if len(shares) == 1:
+        return {"train": np.arange(len(data.labels))}
+    units = np.arange(len(data.labels)) if data.units is None else data.units
+    return own_parts(
+        data.labels,
+        data.labels,
+        units,
+        shares,
+        seed=seed,
+        member=0,
+        hint="groups and copies are too large: use more data, or try another --seed",
+    )

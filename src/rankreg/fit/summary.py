@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from rankreg.bundle import Threshold
 from rankreg.bundle.card_text import answer_lines, promise_lines
-from rankreg.bundle.evaluation import Lines, evaluation_lines, per_thousand
+from rankreg.bundle.evaluation import Lines, bounded, evaluation_lines, per_thousand
+from rankreg.fit.crossfit import RacedLearner
 from rankreg.fit.pipeline import Fitted
+from rankreg.notation import percent
 from rankreg.operating import Finding
 from rankreg.report.text import finding_lines
 
@@ -33,6 +35,13 @@ def summary_lines(fitted: Fitted) -> Lines:
         ("Files", f"{fitted.folder}: bundle/ is the model,{decoded} run/ lets a stopped fit go on, summary.json"),
         ("Look at it", f"open {fitted.report} in a browser" if fitted.report.endswith(".html") else fitted.report),
     ]
+
+
+def race_table(race: Sequence[RacedLearner], tpr: float) -> list[tuple[str, ...]]:
+    """A header, then every learner and the average."""
+    header = ("learner", f"FPR at {percent(tpr)} TPR", "weight", "seconds")
+    rows = [(one.name, bounded(one.fpr), f"{one.weight:.2f}", f"{one.seconds:.1f}") for one in race]
+    return [header, *rows]
 
 
 def next_steps(fitted: Fitted) -> list[str]:

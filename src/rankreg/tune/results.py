@@ -22,7 +22,6 @@ from rankreg.tune.search_data import Data
 from rankreg.tune.space import BASELINE, Space
 
 Lines = list[tuple[str, str]]
-BATCHES = {"shuffled": "shuffled", "balanced": "oversampled"}
 FEW = 50  # validation positives: below, 98 % of them is all of them
 
 
@@ -58,14 +57,8 @@ class TriedSettings:
 
     def summary(self) -> dict[str, Any]:
         """Its results, ready for JSON."""
-        splits = [dict(split) for split in self.splits]
-        return {
-            "trial": self.number,
-            "fpr": self.fpr,
-            "auc": self.auc,
-            "splits": splits,
-            "params": dict(self.params),
-        }
+        means = {"trial": self.number, "fpr": self.fpr, "auc": self.auc}
+        return means | {"splits": [dict(split) for split in self.splits], "params": dict(self.params)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +102,19 @@ def rank_trials(trials: Iterable[FrozenTrial], plan: Space) -> SearchResult:
     """
     trials = list(trials)
     complete = [trial for trial in trials if trial.state is TrialState.COMPLETE]
-    ranked = tuple(sorted((_tried(trial, plan) for trial in complete), key=lambda one: (one.value, one.number)))
+    tried = [
+        TriedSettings(
+            number=trial.number,
+            value=trial.value,
+            config=plan.of(trial.params),
+            params=trial.params,
+            splits=trial.user_attrs["splits"],
+            fixed=trial.user_attrs.get("fixed"),
+        )
+        for trial in complete
+        if trial.value is not None  # never of one that is complete
+    ]
+    ranked = tuple(sorted(tried, key=lambda one: (one.value, one.number)))
     winners = [one for one in ranked if plan.may_win(one.config.method.name)]
     diverged = sum("diverged" in trial.user_attrs for trial in trials)
     if not winners:
@@ -233,7 +238,7 @@ def _others(result: SearchResult, tpr: float) -> Lines:
     lines: Lines = []
     best, baseline = result.best, result.baseline
     if baseline is not None:
-        batches = BATCHES[baseline.config.sampling]
+        batches = "oversampled" if baseline.config.sampling == "balanced" else "shuffled"
         lines.append(
             ("Baseline", f"method none with the defaults of `rankreg fit`, {batches}: {rates(baseline, tpr)}")
         )
@@ -258,15 +263,6 @@ def _beware(result: SearchResult, parts: Sequence[Splits], tried: int) -> str:
     return (
         f"the winner is the best of {tried} trials on the same {positives:,} validation positives, so part of its"
         " lead is luck; the baseline is the better of two. Only the test part can compare them"
-    )
-
-
-def _tried(trial: FrozenTrial, plan: Space) -> TriedSettings:
-    assert trial.value is not None  # it is complete
-    attributes = trial.user_attrs
-    config = plan.of(trial.params)
-    return TriedSettings(
-        trial.number, trial.value, config, trial.params, attributes["splits"], attributes.get("fixed")
     )
 
 

@@ -1,31 +1,49 @@
-"""The search: as many trials as are left, here or in worker processes; started again, it goes on."""
+"""The search: as many trials as are left, here or in worker processes; started again, it goes on.
 
+It is remembered as an Optuna study, in a file of its own or in a storage that many machines share.
+"""
+
+import json
 import pickle
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import optuna
 import torch
-from optuna.exceptions import TrialPruned
+from optuna.exceptions import ExperimentalWarning, OptunaError, TrialPruned
+from optuna.pruners import MedianPruner
+from optuna.samplers import TPESampler
+from optuna.storages import RDBStorage, fail_stale_trials
 from optuna.trial import FrozenTrial, Trial, TrialState
+from sqlalchemy import event
+from sqlalchemy.engine import Connection, make_url
+from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
 from rankreg.datasets.splits import Splits
 from rankreg.distributed import join
 from rankreg.pool import WorkerDied, run_parallel
 from rankreg.terminal import progress_bar
 from rankreg.train import DivergenceError
+from rankreg.train.config import renamed
 from rankreg.train.folder import locked
 from rankreg.train.run import epochs
+from rankreg.train.loop import derived_seed
 from rankreg.tune.search_data import Data, identity, load_parts
 from rankreg.tune.space import DONE, Space
-from rankreg.tune.study import TENTHS, claim_study, fail_dead_trials, open_study, quiet
 
 WAIT = 1.0  # seconds between looks at what other machines do
+STARTUP = 10  # trials before the sampler trusts what it has seen
+TENTHS = 10  # trials have different numbers of epochs: they are compared by the share of their run that is over
+BEAT, GRACE = 30, 120  # seconds: a trial on a shared storage that is silent for so long is dead
+ATTEMPTS, PAUSE = 5, 0.3  # at opening a storage, and the seconds between two
+SQLITE = {"connect_args": {"timeout": 120, "isolation_level": None}}  # wait one's turn; no hidden BEGIN
 
 Tell = Callable[[str], None]  # is told after every epoch what is under way
 
@@ -106,7 +124,10 @@ def search(
             def tell(doing: str) -> None:
                 """Show how far the search is, over all machines."""
                 if not bar.disable:
-                    bar.update(task, completed=len(_finished(memory)), description=f"{_best(memory)}{doing}")
+                    done = _finished(memory)
+                    values = [trial.value for trial in done if trial.value is not None]
+                    best = f"best {100 * min(values):.1f} %, " if values else ""
+                    bar.update(task, completed=len(done), description=f"{best}{doing}")
 
             try:
                 _until_done(job, memory, parts, workers, tell)
@@ -119,7 +140,11 @@ def _until_done(job: Job, study: optuna.Study, parts: list[Splits], workers: int
     """Put the trials that are due in the queue, run as many as may be; again until none is due."""
     while True:
         fail_dead_trials(study, shared=job.storage is not None)
-        enqueue(study, job.plan)
+        trials = study.get_trials(deepcopy=False)
+        there = _asked_for(trials)
+        for name, params in job.plan.wanted(trials).items():
+            if name not in there:
+                study.enqueue_trial(params, user_attrs={"fixed": name})
         tell("")
         trials = study.get_trials(deepcopy=False)
         left = job.plan.left(trials)
@@ -141,23 +166,14 @@ def _until_done(job: Job, study: optuna.Study, parts: list[Splits], workers: int
             return
 
 
-def enqueue(study: optuna.Study, plan: Space) -> None:
-    """Ask for the trials that are due and that nobody has run, runs or is to run."""
-    trials = study.get_trials(deepcopy=False)
-    there = _asked_for(trials)
-    for name, params in plan.wanted(trials).items():
-        if name not in there:
-            study.enqueue_trial(params, user_attrs={"fixed": name})
-
-
 def _run_elsewhere(job: bytes, number: int) -> None:
     """One trial in a worker process."""
-    study, plan, parts = _opened(job)
+    study, plan, parts = _loaded(job)
     run_trial(study, plan, parts, lambda doing: None)
 
 
 @cache
-def _opened(job: bytes) -> tuple[optuna.Study, Space, list[Splits]]:
+def _loaded(job: bytes) -> tuple[optuna.Study, Space, list[Splits]]:
     """A worker opens the study and loads the data once."""
     found: Job = pickle.loads(job)  # from our own parent process
     return found.open(), found.plan, load_parts(found.data, found.splits)
@@ -182,9 +198,8 @@ def _judged(trial: Trial, plan: Space, parts: Sequence[Splits], tell: Tell) -> f
     A trial with given parameters is never given up: others are measured against it. A trial that diverges is.
     """
     fixed = trial.user_attrs.get("fixed")
-    if fixed in _asked_for(trial.study.get_trials(deepcopy=False)[: trial.number]):
-        raise SuperfluousTrial
-    if fixed is None and not plan.draws:
+    earlier = trial.study.get_trials(deepcopy=False)[: trial.number]
+    if fixed in _asked_for(earlier) or (fixed is None and not plan.draws):
         raise SuperfluousTrial
     config = plan.sampled(trial)
     may_stop = plan.prunes and fixed is None
@@ -236,6 +251,127 @@ def _finished(study: optuna.Study) -> list[FrozenTrial]:
     return study.get_trials(deepcopy=False, states=DONE)
 
 
-def _best(study: optuna.Study) -> str:
-    values = [trial.value for trial in _finished(study) if trial.value is not None]
-    return f"best {100 * min(values):.1f} %, " if values else ""
+class SeededSampler(TPESampler):
+    """Optuna's TPE, seeded anew for every trial by the seed and the trial's place.
+
+    A search that was killed and started again draws as if it had not been; failed trials take no place.
+    Settings that belong together are sampled together. Trials under way elsewhere count as bad ones, so two
+    processes do not try the same.
+    """
+
+    def __init__(self, seed: int, place: int = 0) -> None:
+        self.seed = seed
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            super().__init__(
+                seed=derived_seed(seed, place) % 2**32,
+                n_startup_trials=STARTUP,
+                multivariate=True,
+                group=True,
+                constant_liar=True,
+            )
+
+    def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
+        failed = study.get_trials(deepcopy=False, states=(TrialState.FAIL,))
+        place = trial.number - sum(other.number < trial.number for other in failed)
+        SeededSampler.__init__(self, self.seed, place)
+        super().before_trial(study, trial)
+
+
+def open_study(storage: str | None, out: Path, name: str, *, seed: int) -> optuna.Study:
+    """The study of that name, made if it is not there; storage: an Optuna URL, or None for a file in `out`."""
+    url = storage or f"sqlite:///{(out / 'study.sqlite3').resolve()}"
+    with quiet():
+        try:
+            return _opened(url, name, seed=seed, shared=storage is not None)
+        except NoSuchModuleError as error:
+            raise ValueError(f"cannot open the search: no driver for {url.split(':')[0]} is installed") from error
+        except ArgumentError as error:  # it may hold a password, so it is not repeated
+            raise ValueError("--storage is no storage URL; one looks like sqlite:///search.sqlite3") from error
+        except (SQLAlchemyError, OptunaError, RuntimeError, ImportError) as error:
+            place = make_url(url).render_as_string(hide_password=True)
+            raise ValueError(f"cannot open the search in {place}: {str(error).splitlines()[0]}") from error
+
+
+def _opened(url: str, name: str, *, seed: int, shared: bool) -> optuna.Study:
+    """Several processes may open a new storage at once: those that are late find the tables made."""
+    sqlite = make_url(url).get_backend_name() == "sqlite"
+    beat, grace = (BEAT, GRACE) if shared else (None, None)
+
+    def attempt() -> optuna.Study:
+        engine = SQLITE if sqlite else None
+        storage = RDBStorage(url, engine_kwargs=engine, heartbeat_interval=beat, grace_period=grace)
+        if sqlite:
+            event.listen(storage.engine, "begin", _take_the_lock)
+        return optuna.create_study(
+            storage=storage,
+            sampler=SeededSampler(seed),
+            pruner=MedianPruner(n_startup_trials=5, n_warmup_steps=3 * TENTHS // 10),
+            study_name=name,
+            direction="minimize",
+            load_if_exists=True,
+        )
+
+    for _ in range(ATTEMPTS - 1):
+        with suppress(DatabaseError):
+            return attempt()
+        time.sleep(PAUSE)
+    return attempt()
+
+
+def _take_the_lock(connection: Connection) -> None:
+    """SQLite has no SELECT FOR UPDATE: unless the lock comes first, two processes take the same waiting trial."""
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def claim_study(study: optuna.Study, settings: dict[str, Any]) -> None:
+    """Say what is searched here, or refuse when the study already searches something else."""
+    wanted = json.loads(json.dumps(settings))
+    held = study.user_attrs.get("rankreg")
+    if held is None and study.get_trials(deepcopy=False):
+        raise ValueError(f"the study {study.study_name!r} was not made by rankreg: choose another --study")
+    if held is None:
+        study.set_user_attr("rankreg", wanted)
+        return
+    before = held | {"config": renamed(held.get("config", {}))}
+    different = [  # the settings of a training one by one, then the others
+        *_different(before["config"], wanted.get("config", {})),
+        *(name for name in _different(before, wanted) if name != "config"),
+    ]
+    if different:
+        raise ValueError(
+            f"the study {study.study_name!r} is a search that differs in {', '.join(different)}:"
+            " choose another --out, or another --study on a shared storage"
+        )
+
+
+def _different(held: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """The names of the settings that differ."""
+    return sorted(key for key in {*wanted, *held} if wanted.get(key) != held.get(key))
+
+
+def fail_dead_trials(study: optuna.Study, *, shared: bool) -> None:
+    """Give up trials whose process is gone, so that they neither count nor keep a place.
+
+    A file of our own is held by a lock, so whatever is under way there is dead. On a shared storage Optuna's
+    heartbeat tells.
+    """
+    if shared:
+        with quiet():
+            fail_stale_trials(study)
+        return
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        study.tell(trial.number, state=TrialState.FAIL)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Optuna says nothing of its own, and nothing about which of its features may change."""
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ExperimentalWarning)
+            yield
+    finally:
+        optuna.logging.set_verbosity(level)

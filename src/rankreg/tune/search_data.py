@@ -4,7 +4,7 @@ import hashlib
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from rankreg.datasets import load
 from rankreg.datasets.splits import Splits
@@ -14,39 +14,39 @@ from rankreg.train.folder import fingerprint
 
 
 class _Kind(NamedTuple):
-    """Which option draws another split, and which sets the imbalance; the images' side, None for rows."""
+    """Which option draws another split, and which sets the imbalance; the images' side, None for rows; classes."""
 
     another: str
     imbalance: str | None
     side: int | None
+    classes: int = 2
 
 
 NAMED: dict[str, _Kind] = {
     "digits": _Kind("seed", "ratio", None),
     "cifar10": _Kind("seed", "ratio", 32),
     "cifar100": _Kind("seed", "ratio", 32),
-    "cifar10-lt": _Kind("seed", "imbalance", 32),
+    "cifar10-lt": _Kind("seed", "imbalance", 32, classes=10),
     "ham10000": _Kind("seed", "ratio", 64),
     "elpv": _Kind("seed", "ratio", 96),
     "melanoma": _Kind("member", None, 256),
 }
-MULTICLASS = ("cifar10-lt",)
 
 
 @dataclass(frozen=True)
-class OwnData:
+class SourceData:
     """Your own table or folder of images."""
 
     source: Source
     cache: Path
-    classes = 2
+    classes: ClassVar[int] = 2
 
     @property
     def side(self) -> int | None:
         """Of the images, in pixels; None for a table."""
         return self.source.side
 
-    def seeded(self, seed: int) -> "OwnData":
+    def seeded(self, seed: int) -> "SourceData":
         """The same data cut by that seed."""
         return replace(self, source=replace(self.source, seed=seed))
 
@@ -80,7 +80,7 @@ class NamedData:
     @property
     def classes(self) -> int:
         """Two, or more."""
-        return 10 if self.name in MULTICLASS else 2
+        return look_up(NAMED, self.name, "data set").classes
 
     @property
     def side(self) -> int | None:
@@ -93,7 +93,7 @@ class NamedData:
 
     def load(self, split: int) -> Splits:
         """All parts. Another split is another draw of the training samples."""
-        another, _, _ = look_up(NAMED, self.name, "data set")
+        another = look_up(NAMED, self.name, "data set").another
         options = self._options() | {another: (self.seed if another == "seed" else 0) + split}
         return load(self.name, **options, **({} if self.name == "digits" else {"data_dir": self.data_dir}))
 
@@ -112,7 +112,7 @@ class NamedData:
         return options
 
 
-Data = OwnData | NamedData
+Data = SourceData | NamedData
 
 
 def tune_data(
@@ -128,7 +128,7 @@ def tune_data(
         options: for your own data: `target`, `positive` and the other options of `rankreg fit`.
 
     Returns:
-        `OwnData` for a path that exists, else `NamedData`.
+        `SourceData` for a path that exists, else `NamedData`.
 
     Raises:
         ValueError: an option is for the other kind of data.
@@ -141,7 +141,7 @@ def tune_data(
     if path.exists():
         if ratio is not None or data_dir is not None:
             raise ValueError(f"--ratio and --data-dir are for data sets known by name, {path} is your own")
-        return OwnData(Source(path=path, **options), out / "decoded")
+        return SourceData(Source(path=path, **options), out / "decoded")
     if str(path) not in NAMED:
         raise FileNotFoundError(f"no file or folder {path}, nor a data set of that name: {', '.join(NAMED)}")
     given = sorted(key for key, value in options.items() if value != getattr(Source, key, None))
@@ -169,7 +169,7 @@ def identity(data: Data, parts: list[Splits]) -> dict[str, Any]:
     A table's inputs depend on how a machine rounds means, so there the file is hashed: other machines may help.
     """
     found: dict[str, Any] = {"splits": [fingerprint(split) for split in parts]}
-    if isinstance(data, OwnData) and not data.source.is_images:
+    if isinstance(data, SourceData) and not data.source.is_images:
         for split in found["splits"]:
             del split["inputs"], split["preprocessing"]
         with data.source.path.open("rb") as file:

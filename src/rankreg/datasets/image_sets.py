@@ -1,7 +1,6 @@
-"""Skin lesions: HAM10000 and ISIC 2020 (Kaggle SIIM Melanoma) in their official layouts."""
+"""Images known by name: skin lesions (HAM10000, ISIC 2020) and solar cells (ELPV), in their official layouts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,10 @@ from numpy.typing import NDArray
 
 from rankreg.datasets.catalog import located
 from rankreg.datasets.images import cache_folder, decode, image_size
-from rankreg.datasets.partitions import PARTITION_SEED, check_parts, stratified_parts, thin
+from rankreg.datasets.partitions import PARTITION_SEED, check_parts, stratified_parts, thinned
 from rankreg.datasets.splits import Splits, image_preprocessing, samples_of
 from rankreg.names import look_up, renamed
-from rankreg.safe_files import read_arrays
+from rankreg.safe_files import read_arrays, read_within
 from rankreg.table_files import readable_csv
 
 DIAGNOSES = {
@@ -27,21 +26,15 @@ DIAGNOSES = {
     "nv": "naevus",
     "vasc": "vascular lesion",
 }
-SHARES = {"train": 0.7, "validation": 0.1, "test": 0.2}
+LESION_SHARES = {"train": 0.7, "validation": 0.1, "test": 0.2}
 HAM_FOLDERS = ("HAM10000_images_part_1", "HAM10000_images_part_2", "HAM10000_images", "images", ".")
 ISIC_FOLDERS = ("jpeg/train", "train", "jpeg", ".")
 ISIC_COLUMNS = ("image_name", "patient_id", "target")  # the others tell the answer
 NATIVE = (48, 64)  # height and width of the images in the .npz
-
-
-@dataclass(frozen=True, eq=False)
-class _Lesions:
-    """What the files say: image sources with their id, lesion and diagnosis."""
-
-    sources: Sequence[Any]
-    ids: NDArray[Any]
-    lesions: NDArray[Any]
-    diagnoses: NDArray[Any]
+Lesions = tuple[Sequence[Any], NDArray[Any], NDArray[Any], NDArray[Any]]  # images, ids, lesions, diagnoses
+CELL_SHARES = {"train": 0.6, "validation": 0.1, "test": 0.3}
+MOST_BYTES = 10_000_000  # of labels.csv, which has 130,000
+DOUBT = 0.5  # experts gave 0, 1/3, 2/3 or 1: the two higher ones count as defective
 
 
 @renamed(critical="positive")
@@ -74,36 +67,34 @@ def ham10000(
         The parts "train", "validation", "test" and perhaps "calibration"; units are lesions.
     """
     look_up(DIAGNOSES, positive, "diagnosis")
-    if not 0 <= calibration < SHARES["train"]:
-        raise ValueError(f"calibration must lie in [0, {SHARES['train']}), got {calibration!r}")
+    most = LESION_SHARES["train"]
+    if not 0 <= calibration < most:
+        raise ValueError(f"calibration must lie in [0, {most}), got {calibration!r}")
     place, sides = located("ham10000", data_dir), image_size(size)
-    found = _read_npz(place) if place.suffix == ".npz" else _read_official(place)
-    labels = (found.diagnoses == positive).astype(np.int64)
+    sources, ids, lesions, diagnoses = _read_npz(place) if place.suffix == ".npz" else _read_official(place)
+    labels = (diagnoses == positive).astype(np.int64)
     if not labels.any():
-        raise ValueError(f"{place} holds no {positive!r}: {', '.join(np.unique(found.diagnoses))}")
+        raise ValueError(f"{place} holds no {positive!r}: {', '.join(np.unique(diagnoses))}")
 
-    shares = dict(SHARES, train=SHARES["train"] - calibration)
-    if calibration:
-        shares["calibration"] = calibration
-    kinds = np.unique(found.diagnoses, return_inverse=True)[1]
-    parts = stratified_parts(kinds, found.lesions, shares, seed=partition_seed, largest_first=True)  # as recorded
+    shares = LESION_SHARES | {"train": most - calibration} | ({"calibration": calibration} if calibration else {})
+    kinds = np.unique(diagnoses, return_inverse=True)[1]
+    parts = stratified_parts(kinds, lesions, shares, seed=partition_seed, largest_first=True)  # as recorded
     check_parts(labels, parts, f"there are too few lesions of {positive!r}")
     if ratio is not None:
-        train = parts["train"]
-        negatives, positives = train[labels[train] == 0], train[labels[train] == 1]
-        parts["train"] = np.sort(np.append(negatives, thin(positives, len(negatives), ratio, seed=seed)))
+        parts["train"] = thinned(parts["train"], labels, ratio, seed=seed)
 
-    lesions = np.unique(found.lesions, return_inverse=True)[1].astype(np.int64)
-    images = decode(found.sources, found.ids.tolist(), sides, cache=cache_folder(cache, place.parent))
+    units = np.unique(lesions, return_inverse=True)[1].astype(np.int64)
+    images = decode(sources, ids.tolist(), sides, cache=cache_folder(cache, place.parent))
     return Splits(
         name=f"ham10000-{positive}" + (f"-{ratio:g}" if ratio is not None else ""),
-        parts=samples_of(parts, images, labels, found.ids, lesions),
+        parts=samples_of(parts, images, labels, ids, units),
         classes=("other", DIAGNOSES[positive]),
         preprocessing=image_preprocessing(sides),
     )
 
 
-def _read_npz(path: Path) -> _Lesions:
+def _read_npz(path: Path) -> Lesions:
+    """Images as JPEG bytes, ids, lesions and diagnoses, from the .npz of small images."""
     found = read_arrays(path)
     names = ("image_id", "lesion_id", "dx")
     kinds = {"jpeg": "u", "offsets": "iu"} | dict.fromkeys(names, "U")
@@ -115,11 +106,11 @@ def _read_npz(path: Path) -> _Lesions:
     if {len(found[name]) for name in names} != {len(ends) - 1} or inside != sorted(inside):
         raise ValueError(f"{path} is damaged: its offsets do not cut it into one JPEG per image")
     sources = [jpeg[a:b].tobytes() for a, b in pairwise(ends)]
-    ids, lesions, diagnoses = (found[name] for name in names)
-    return _Lesions(sources, ids, lesions, diagnoses)
+    return sources, found["image_id"], found["lesion_id"], found["dx"]
 
 
-def _read_official(path: Path) -> _Lesions:
+def _read_official(path: Path) -> Lesions:
+    """Paths of the images, ids, lesions and diagnoses, from the official table."""
     needed = ["image_id", "lesion_id", "dx"]
     with readable_csv(path):
         rows = pd.read_csv(path, dtype=str, keep_default_na=False, low_memory=False)
@@ -133,8 +124,7 @@ def _read_official(path: Path) -> _Lesions:
             places.setdefault(image.stem, image)
     missing = path.parent / HAM_FOLDERS[0]
     sources = [places.get(name, missing / f"{name}.jpg") for name in ids]
-    lesions, diagnoses = (rows[name].to_numpy(dtype=str) for name in ("lesion_id", "dx"))
-    return _Lesions(sources, np.asarray(ids), lesions, diagnoses)
+    return sources, np.asarray(ids), rows["lesion_id"].to_numpy(dtype=str), rows["dx"].to_numpy(dtype=str)
 
 
 def melanoma(
@@ -143,7 +133,7 @@ def melanoma(
     size: int | Sequence[int] = 256,
     seed: int = 0,
     member: int = 0,
-    shares: Mapping[str, float] = SHARES,
+    shares: Mapping[str, float] = LESION_SHARES,
     cache: Path | str | None = None,
 ) -> Splits:
     """Load ISIC 2020: malignant against benign, 70 / 10 / 20 by patient; no patient is in two parts.
@@ -194,3 +184,72 @@ def _image_folder(home: Path, name: str) -> Path:
     raise FileNotFoundError(
         f"no {name}.jpg in {home}/jpeg/train or {home}/train: put the JPEGs of the official archive there"
     )
+
+
+def elpv(
+    data_dir: Path | str | None = None,
+    *,
+    ratio: float | None = 50,
+    seed: int = 0,
+    size: int | Sequence[int] = 96,
+    partition_seed: int = PARTITION_SEED,
+    cache: Path | str | None = None,
+) -> Splits:
+    """Load 2,624 solar cells, defective against sound, 60 / 10 / 30.
+
+    The parts are the same for every seed. Only the training part is thinned. The cells come from 44 modules, and
+    the files do not say which: cells of one module may be in two parts, so results on new modules may be worse.
+
+    Args:
+        data_dir: the folder of the data sets, with elpv/labels.csv; else the installed package
+            elpv-dataset is read.
+        ratio: training negatives per positive; None keeps all positives.
+        seed: draws the training positives.
+        size: side of the images in pixels, or (height, width); the files have 300 × 300.
+        partition_seed: decides the parts.
+        cache: the folder for decoded images; by default the user's cache.
+
+    Returns:
+        The parts "train", "validation" and "test".
+
+    Raises:
+        FileNotFoundError: the data are not here; the message says how to get them.
+        ValueError: labels.csv is damaged, or the ratio leaves no positive.
+
+    Reference: Deitsch et al., "Segmentation of photovoltaic module cells in uncalibrated electroluminescence
+        images", Machine Vision and Applications 2021.
+    """
+    place, sides = located("elpv", data_dir), image_size(size)
+    names, labels = _read_labels(place)
+    parts = stratified_parts(labels, np.arange(len(labels)), CELL_SHARES, seed=partition_seed)
+    if ratio is not None:
+        parts["train"] = thinned(parts["train"], labels, ratio, seed=seed)
+    files = [place.parent / "images" / name for name in names]
+    images = decode(files, names, sides, cache=cache_folder(cache))
+    return Splits(
+        name="elpv" + (f"-{ratio:g}" if ratio is not None else ""),
+        parts=samples_of(parts, images, labels, np.asarray(names)),
+        classes=("sound", "defective"),
+        preprocessing=image_preprocessing(sides),
+    )
+
+
+def _read_labels(path: Path) -> tuple[list[str], NDArray[np.int64]]:
+    """The name of each image and whether its cell is defective: lines such as `images/cell0001.png 1.0 mono`."""
+    names, labels = [], []
+    for number, line in enumerate(read_within(path, MOST_BYTES).decode(errors="replace").splitlines(), start=1):
+        try:
+            place, probability, _ = line.split()
+            defective = float(probability)
+        except ValueError:
+            place, defective = "", -1.0
+        name = Path(place).name
+        if place != f"images/{name}" or not 0 <= defective <= 1:
+            raise ValueError(
+                f"{path}, line {number}: expected `images/NAME.png PROBABILITY TYPE`, got {line[:80]!r}"
+            )
+        names.append(name)
+        labels.append(int(defective > DOUBT))
+    if len(set(labels)) < 2:
+        raise ValueError(f"{path} holds no {'defective' if 1 not in labels else 'sound'} cell")
+    return names, np.asarray(labels, dtype=np.int64)
