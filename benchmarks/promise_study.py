@@ -18,11 +18,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from rankreg.operating.groups import Groups
-from rankreg.operating.promise_groups import promised_groups, review_groups
-from rankreg.operating.promises import Review, review_point
-from rankreg.operating.spans import Asked, Steps
-from rankreg.operating.units import Sample
+from rankreg.operating.promise_certification import promised_groups, review_groups
+from rankreg.operating.reviews import Review, review_point
+from rankreg.operating.spans import WEAKEST, Asked, Steps
+from rankreg.operating.units import Groups, Sample
 
 PLACE = Path("records/operating/promises.csv")
 FIELDS = [
@@ -140,8 +139,9 @@ class Setting:
     @property
     def asked(self) -> Asked:
         """The promises."""
-        promised = self.tpr, self.fpr, self.precision, self.alarms
-        return Asked(*promised, self.prevalence, self.confidence, "row")
+        given = {name: getattr(self, name) for name in WEAKEST}
+        promised = {name: target for name, target in given.items() if target is not None}
+        return Asked(promised, self.prevalence, self.confidence)
 
     def sample(self, random: np.random.Generator) -> tuple[Scores, Scores]:
         """Scores of positives and of negatives."""
@@ -284,7 +284,6 @@ def _one_review(setting: Setting, labels: NDArray[np.int64], scores: Scores) -> 
         setting.tpr,
         setting.prevalence,
         setting.confidence,
-        advise=False,
     )
     wrong = _review_broken(setting, found)
     return found.alarm_from is not None, wrong, people.share(found.review_from, True)

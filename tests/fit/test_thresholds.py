@@ -12,7 +12,7 @@ from scipy.stats import binom
 from rankreg.bundle import load_bundle
 from rankreg.fit import Fitted, Source, fit
 from rankreg.operating import certify, cross_fitted_threshold
-from rankreg.operating.certification import lowered
+from rankreg.operating.thresholds import lowered
 from tests.own_data import CommandLine, write_table
 
 

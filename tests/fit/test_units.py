@@ -13,9 +13,9 @@ from rankreg.bundle.card import digest
 from rankreg.bundle.evaluation import evaluate_scores
 from rankreg.datasets.images import image_folder
 from rankreg.fit import Source, load_source
-from rankreg.operating.certification import lowered
 from rankreg.operating.guarantees import certified_rank, lower_bound, upper_bound
 from rankreg.operating.points import assumption
+from rankreg.operating.thresholds import lowered
 from rankreg.operating.units import UnitSizes
 from rankreg.report.text import Card, cards
 from rankreg.scores import Scores

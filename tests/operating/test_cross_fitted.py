@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from rankreg.operating import cross_fitted_threshold, positives_needed, price_of_certifying
-from rankreg.operating.certification import lowered
 from rankreg.operating.guarantees import certified_rank
+from rankreg.operating.thresholds import lowered
 from rankreg.operating.units import UnitSizes
 
 TPRS, CONFIDENCES = st.floats(0.5, 0.99), st.floats(0.5, 0.99)

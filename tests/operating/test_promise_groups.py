@@ -15,10 +15,9 @@ from rankreg.operating import (
     certify_promises,
     certify_review,
 )
-from rankreg.operating.groups import Groups
-from rankreg.operating.promise_groups import promised_groups
-from rankreg.operating.spans import Asked
-from rankreg.operating.units import Sample
+from rankreg.operating.promise_certification import promised_groups
+from rankreg.operating.spans import WEAKEST, Asked
+from rankreg.operating.units import Groups, Sample
 from tests.operating.test_certification import shortfall_limit, two_classes
 from tests.operating.test_promises import SLACK, Tried, expected, high, low, samples
 
@@ -206,8 +205,7 @@ def test_promises_in_groups_are_broken_no_more_often_than_stated(asked: dict[str
     kinds = {"0": (0.1, 2.0), "1": (0.2, 2.4), "2": (0.1, 2.0)}
     groups = np.repeat([0, 1, 2], [1500, 1000, 20])
     share, shift = (np.array([kind[place] for kind in kinds.values()])[groups] for place in (0, 1))
-    names = ("tpr", "fpr", "precision", "alarms", "prevalence")
-    promise = Asked(**{name: asked.get(name) for name in names}, confidence=0.8, per="row")
+    promise = Asked({name: asked[name] for name in WEAKEST if name in asked}, asked.get("prevalence"), 0.8)
     for _ in range(draws):
         labels = (random.random(len(groups)) < share).astype(np.int64)
         sample = Sample.of(labels, random.normal(shift * labels, 1))

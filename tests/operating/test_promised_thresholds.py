@@ -18,9 +18,9 @@ from rankreg.operating import (
     cross_fitted_threshold,
     promised_threshold,
 )
-from rankreg.operating.certification import lowered, rounded_down
 from rankreg.operating.promises import review_point
 from rankreg.operating.spans import Steps
+from rankreg.operating.thresholds import lowered, rounded_down
 from rankreg.operating.units import Sample
 
 Array = NDArray[Any]

@@ -19,7 +19,7 @@ from rankreg.operating import (
     certify_promises,
     certify_review,
 )
-from rankreg.operating.spans import SPARED, Asked, Steps, at_or_above, odds
+from rankreg.operating.spans import SPARED, WEAKEST, Asked, Steps, at_or_above, odds
 from rankreg.operating.units import Sample
 from tests.operating.test_certification import shortfall_limit, two_classes
 
@@ -283,8 +283,7 @@ def dipping(random: np.random.Generator, rows: int, share: float) -> tuple[Label
 )
 def test_promises_are_broken_no_more_often_than_stated(asked: dict[str, Any]) -> None:
     random, broken, draws = np.random.default_rng(4), 0, 200
-    names = ("tpr", "fpr", "precision", "alarms", "prevalence")
-    promise = Asked(**{name: asked.get(name) for name in names}, confidence=0.9, per="row")
+    promise = Asked({name: asked[name] for name in WEAKEST if name in asked}, asked.get("prevalence"), 0.9)
     for _ in range(draws):
         steps = Steps.of(Sample.of(*dipping(random, 2000, 0.1)))
         kept = promise.kept(steps)

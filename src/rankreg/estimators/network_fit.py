@@ -24,8 +24,8 @@ from rankreg.estimators.certified_threshold import Places, Units, check_enough, 
 from rankreg.metrics import threshold_at_tpr
 from rankreg.names import look_up
 from rankreg.operating import ChosenThreshold
-from rankreg.operating.certification import lowered
 from rankreg.operating.guarantees import check_confidence, check_target
+from rankreg.operating.thresholds import lowered
 from rankreg.operating.units import unit_codes
 from rankreg.train import DivergenceError, TrainConfig, score
 from rankreg.train import train as run_training

@@ -5,27 +5,36 @@ These functions need scores and labels, not the model. Every result is a frozen 
 """
 
 from rankreg.operating.certification import (
-    ChosenThreshold,
     GroupPoints,
     TargetPoints,
     certify,
     certify_groups,
     certify_targets,
-    choose_threshold,
 )
 from rankreg.operating.comparison import Comparison, Difference, compare
-from rankreg.operating.crossfitted import cross_fitted_threshold, price_of_certifying
 from rankreg.operating.guarantees import NotEnoughPositives, highest_tpr, positives_needed
 from rankreg.operating.intervals import Interval, auc_interval, fpr_at_tpr_interval
 from rankreg.operating.monitoring import Recertification, Watch, monitor, positives_until_alarm, recertify
 from rankreg.operating.points import CostChoice, Costs, Finding, OperatingPoint, Uncertified, findings
-from rankreg.operating.promise_certification import certify_promises, certify_review
-from rankreg.operating.promise_groups import PromisedGroups, ReviewGroups, UncertifiedGroup
-from rankreg.operating.promised_thresholds import PromisedThreshold, Promises, promised_threshold
-from rankreg.operating.promises import Closest, Conflict, Promise, PromisedPoint, Review
+from rankreg.operating.promise_certification import (
+    PromisedGroups,
+    ReviewGroups,
+    UncertifiedGroup,
+    certify_promises,
+    certify_review,
+)
+from rankreg.operating.promised_thresholds import PromisedThreshold, promised_threshold
+from rankreg.operating.promises import Closest, Conflict, Promise, PromisedPoint, Promises
+from rankreg.operating.reviews import Review
 from rankreg.operating.score_drift import Drift, drift
 from rankreg.operating.score_spool import ScoreSpool
 from rankreg.operating.score_summary import ScoreSummary
+from rankreg.operating.thresholds import (
+    ChosenThreshold,
+    choose_threshold,
+    cross_fitted_threshold,
+    price_of_certifying,
+)
 
 __all__ = [
     "ChosenThreshold",

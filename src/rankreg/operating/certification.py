@@ -9,14 +9,12 @@ pass their units: then the units must be independent (docs/decisions/0026).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankreg.metrics import empirical_thresholds
 from rankreg.notation import Record, percent
-from rankreg.operating.groups import Groups, share_confidence
 from rankreg.operating.guarantees import (
     NotEnoughPositives,
     certified_rank,
@@ -24,15 +22,12 @@ from rankreg.operating.guarantees import (
     check_target,
     fpr_share,
     joint_ranks,
+    share_confidence,
     shortfall_risk,
 )
 from rankreg.operating.points import Costs, OperatingPoint, point_at
 from rankreg.operating.score_summary import ScoreSummary, evidence
-from rankreg.operating.units import Per, Sample, Trials
-
-Kind = Literal["certified", "cross-fitted", "expected", "empirical"]
-
-NETWORK_ROUNDING = 1e-5  # how much a float32 network's scores may differ between batches and machines
+from rankreg.operating.units import Groups, Per, Sample, Trials
 
 
 @dataclass(frozen=True)
@@ -268,128 +263,3 @@ def _group_ranks(
         together = f", which each of {groups} groups needs for {percent(confidence)} in all of them together"
         why[name] = str(NotEnoughPositives(trials[name], tpr, needed, f" in group {name!r}", together))
     return each, ranks, why
-
-
-@dataclass(frozen=True)
-class ChosenThreshold(Record):
-    """The threshold to use: alarm when score ≥ value.
-
-    Args:
-        value: the threshold, lowered by what scores may differ when they are computed again. It is
-            a float32 number if the scores are, so that every runtime compares with the same number.
-        certified: with `confidence`, the recall on new positives is at least `tpr`, proven.
-        tpr: the target recall.
-        confidence: of the guarantee.
-        per: "row" for the recall of rows, "unit" for the recall of units.
-        positives: how many calibration positives there were.
-        units: how many units they belong to; None if none were given.
-        point: the certified operating point at `value`; None without a certificate.
-        highest_tpr: the highest TPR these positives can certify; None if `tpr` is certified.
-        needed: how many positives, or units where units were given, certify `tpr`; None if `tpr` is
-            certified.
-        because: why nothing is certified, in one sentence; None if `tpr` is certified.
-        kind: "certified"; "cross-fitted" or "expected", see `cross_fitted_threshold`; or "empirical", the
-            usual threshold, which guarantees nothing.
-        expected_recall: what share of new positives is caught on average, where it is known.
-    """
-
-    value: float
-    certified: bool
-    tpr: float
-    confidence: float
-    per: Per
-    positives: int
-    units: int | None
-    point: OperatingPoint | None = None
-    highest_tpr: float | None = None
-    needed: int | None = None
-    because: str | None = None
-    kind: Kind = "empirical"
-    expected_recall: float | None = None
-
-
-def choose_threshold(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
-    *,
-    tpr: float = 0.95,
-    confidence: float = 0.95,
-    units: ArrayLike | None = None,
-    per: Per = "row",
-    rounding: float = NETWORK_ROUNDING,
-    scale: float = 1.0,
-) -> ChosenThreshold:
-    """The threshold to use after calibration: certified if the positives suffice, otherwise empirical.
-
-        value = threshold − rounding · max(scale, |threshold|),    rounded down to float32 if the scores are float32
-
-    The threshold is the score of one positive. Scores differ in the last digits when they are
-    computed in another batch or on another machine, so it is lowered by more than that. A lower
-    threshold never catches less.
-
-    Args:
-        y_true: labels of calibration samples that the model has not seen, 1 for the critical class.
-        y_score: their scores, higher = more critical.
-        tpr: the target recall, default 0.95.
-        confidence: of the guarantee, default 0.95.
-        units: one value per sample, the same for dependent samples, e.g. those of one patient.
-        per: "row" or "unit", as for `certify`.
-        rounding: how much scores may differ, relative to their size; 1e-5 suits float32 networks.
-        scale: size of the scores where it exceeds the threshold's, default 1; 0 for probabilities.
-
-    Returns:
-        The threshold, and what it promises or why it promises nothing.
-
-    Raises:
-        ValueError: the labels, scores, TPR or confidence make no sense.
-
-    >>> labels, scores = [0] * 900 + [1] * 100, [*range(900), *range(800, 900)]
-    >>> chosen = choose_threshold(labels, scores)
-    >>> chosen.certified, round(chosen.value, 3), chosen.point.threshold == chosen.value
-    (True, 800.992, True)
-    >>> few = choose_threshold(labels[850:950], scores[850:950])
-    >>> few.certified, few.needed
-    (False, 59)
-    """
-    settings: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
-    sample = Sample.of(y_true, y_score, units)
-    try:
-        point = certify(y_true, y_score, units=units, **settings)
-    except NotEnoughPositives as shortage:
-        usual = float(empirical_thresholds(sample.judged(per).scores, np.array([tpr]))[0])
-        return ChosenThreshold(
-            value=rounded_down(lowered(usual, rounding, scale), y_score),
-            certified=False,
-            positives=len(sample.positives),
-            units=shortage.units,
-            highest_tpr=shortage.highest_tpr,
-            needed=shortage.needed,
-            because=str(shortage),
-            **settings,
-        )
-    value = rounded_down(lowered(point.threshold, rounding, scale), y_score)
-    at_value = point_at(
-        sample, point.rank, fpr_confidence=point.fpr_confidence, prevalence=None, threshold=value, **settings
-    )
-    return ChosenThreshold(
-        value=value,
-        certified=True,
-        positives=point.positives,
-        units=point.units,
-        point=at_value,
-        kind="certified",
-        **settings,
-    )
-
-
-def rounded_down(value: float, scores: ArrayLike) -> float:
-    """The value, or the next lower float32 number where the scores are float32."""
-    if np.asarray(scores).dtype != np.float32:
-        return value
-    nearest = np.float32(value)
-    return float(nearest if nearest <= value else np.nextafter(nearest, np.float32(-np.inf)))
-
-
-def lowered(threshold: float, rounding: float = NETWORK_ROUNDING, scale: float = 1.0) -> float:
-    """A threshold less what scores may differ when they are computed again; an infinite one stays."""
-    return threshold - rounding * max(scale, abs(threshold)) if np.isfinite(threshold) else threshold

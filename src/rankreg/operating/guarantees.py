@@ -6,14 +6,15 @@ units, the functions take the `UnitSizes` in place of the number of rows and are
 """
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from rankreg.notation import percent
-from rankreg.operating.units import Trials, UnitSizes, rows_of, shares_units
+from rankreg.operating.units import Trials, UnitSizes, independent_of, rows_of, shares_units, units_of
 
 PER_DECADE = 50
 LARGEST_EXACT = 100_000  # positives beyond which the exact share gains nothing over the product rule
@@ -29,8 +30,7 @@ class NotEnoughPositives(ValueError):  # noqa: N818 - it names what is missing, 
 
     def __init__(self, positives: Trials, tpr: float, confidence: float, where: str = "", shared: str = "") -> None:
         self.tpr, self.confidence = tpr, confidence
-        self.units = positives.units if isinstance(positives, UnitSizes) else None
-        self.positives = positives.rows if isinstance(positives, UnitSizes) else positives
+        self.units, self.positives = units_of(positives), rows_of(positives)
         self.needed = units_needed(positives, tpr, confidence)
         self.highest_tpr = highest_tpr(positives, confidence) if self.positives else 0.0
         best = math.floor(self.highest_tpr * 1000) / 10  # rounded down: what the message names must be certifiable
@@ -90,13 +90,12 @@ def highest_tpr(positives: Trials, confidence: float) -> float:
     0.95
     """
     check_confidence(confidence)
-    if isinstance(positives, UnitSizes):
-        if len(positives.sizes) > 1:
-            return float(1 - positives.largest_share(0, 1 - confidence))
-        positives = positives.units
-    if positives < 1:
-        raise ValueError(f"no TPR can be certified with {positives} positives")
-    return float((1 - confidence) ** (1 / positives))
+    if isinstance(positives, UnitSizes) and len(positives.sizes) > 1:
+        return float(1 - positives.largest_share(0, 1 - confidence))
+    count = independent_of(positives)
+    if count < 1:
+        raise ValueError(f"no TPR can be certified with {count} positives")
+    return float((1 - confidence) ** (1 / count))
 
 
 def shortfall_risk(positives: Trials, rank: int, tpr: float) -> float:
@@ -107,11 +106,9 @@ def shortfall_risk(positives: Trials, rank: int, tpr: float) -> float:
     It is exact for continuous scores. With ties, and where positives share units, the chance is at
     most this.
     """
-    if isinstance(positives, UnitSizes):
-        if not positives.single:
-            return float(positives.tail(rank - 1, 1 - tpr))
-        positives = positives.rows
-    return float(special.bdtr(rank - 1, positives, 1 - tpr)) if rank > 0 else 0.0
+    if shares_units(positives):
+        return float(positives.tail(rank - 1, 1 - tpr))
+    return float(special.bdtr(rank - 1, rows_of(positives), 1 - tpr)) if rank > 0 else 0.0
 
 
 def certified_rank(positives: Trials, tpr: float, confidence: float) -> int:
@@ -120,25 +117,17 @@ def certified_rank(positives: Trials, tpr: float, confidence: float) -> int:
     1 is the lowest positive score; 0 means that no score is low enough.
     """
     allowed = (1 - confidence) * ROUNDING
-    if isinstance(positives, UnitSizes):
-        if not positives.single:
-            return int(positives.largest_count(1 - tpr, allowed)) + 1
-        positives = positives.rows
-    low, high = 0, positives + 1  # the risk grows with the rank: low always qualifies, high never does
-    while high - low > 1:
-        middle = (low + high) // 2
-        if shortfall_risk(positives, middle, tpr) <= allowed:
-            low = middle
-        else:
-            high = middle
-    return low
+    if shares_units(positives):
+        return int(positives.largest_count(1 - tpr, allowed)) + 1
+    rows = rows_of(positives)
+    return bisect_right(range(rows), allowed, key=lambda misses: special.bdtr(misses, rows, 1 - tpr))
 
 
 def certified_ranks(
     positives: Trials, tprs: Sequence[float] | NDArray[np.float64], confidences: Sequence[float]
 ) -> NDArray[np.int64]:
     """`certified_rank` for every pair of a TPR, in rows, and a confidence, in columns."""
-    if isinstance(positives, UnitSizes) and not positives.single:
+    if shares_units(positives):
         allowed = (1 - np.asarray(confidences)) * ROUNDING
         return positives.largest_count(1 - np.asarray(tprs)[:, None], allowed) + 1
     return np.array([[certified_rank(positives, tpr, sure) for sure in confidences] for tpr in tprs])
@@ -164,22 +153,21 @@ def bounds(
     """The two one-sided bounds of many shares at once: Clopper–Pearson, or over units.
 
     anywhere: the bounds hold also if the thresholds were chosen by looking at these very rows. They
-    are proved at fixed shares, fifty to the decade, all at once; between two of them the outer one
-    holds.
+    are proved at fixed shares, from one row to 1 and fifty to the decade, all at once; between two of
+    them the outer one holds.
     """
     if anywhere:
-        levels = proved_shares(trials)[::-1]
+        steps = np.arange(int(PER_DECADE * math.log10(rows_of(trials))) + 1)
+        levels = 10.0 ** (-steps[::-1] / PER_DECADE)
         low, high = bounds(successes, trials, 1 - (1 - np.asarray(confidence)) / len(levels))
         below = np.searchsorted(levels, low, side="right") - 1
         return np.where(below >= 0, levels[below], 0.0), levels[np.searchsorted(levels, high)]
-    if isinstance(trials, UnitSizes):
-        if not trials.single:
-            risk = 1 - np.asarray(confidence)
-            return 1 - trials.largest_share(trials.rows - successes, risk), trials.largest_share(successes, risk)
-        trials = trials.rows
-    sure = np.asarray(confidence, dtype=np.float64)
-    most = special.betaincinv(successes + 1, np.maximum(trials - successes, 1), sure)
-    return least_share(successes, trials, sure), np.where(successes < trials, most, 1.0)
+    if shares_units(trials):
+        risk = 1 - np.asarray(confidence)
+        return 1 - trials.largest_share(trials.rows - successes, risk), trials.largest_share(successes, risk)
+    rows, sure = rows_of(trials), np.asarray(confidence, dtype=np.float64)
+    most = special.betaincinv(successes + 1, np.maximum(rows - successes, 1), sure)
+    return least_share(successes, rows, sure), np.where(successes < rows, most, 1.0)
 
 
 def least_share(
@@ -188,12 +176,6 @@ def least_share(
     """The lower bound of many shares of independent rows: Clopper–Pearson."""
     least = special.betaincinv(np.maximum(successes, 1), trials - successes + 1, 1 - np.asarray(confidence))
     return np.where(successes > 0, least, 0.0)
-
-
-def proved_shares(trials: Trials) -> NDArray[np.float64]:
-    """The shares at which a bound is proved that holds at any threshold, from 1 down to one row."""
-    steps = np.arange(int(PER_DECADE * math.log10(rows_of(trials))) + 1)
-    return np.asarray(10.0 ** (-steps / PER_DECADE))
 
 
 def check_prevalence(value: float) -> float:
@@ -230,6 +212,29 @@ def independent_share(confidence: float, parts: int) -> float:
 def dependent_share(confidence: float, parts: int) -> float:
     """The confidence each part needs so that all hold together, however they depend: the risk is divided."""
     return 1 - (1 - confidence) / parts
+
+
+def share_confidence(
+    risks: Mapping[str, float], confidence: float, *, independent: bool
+) -> tuple[float, dict[str, tuple[float, int]]]:
+    """The confidence of each certified group, and the groups that are left out.
+
+    The group that could show least is left out until the others share the confidence. With each such
+    group come the confidence that it would have needed, and how many groups shared it then.
+
+    risks: for each group the least risk at which a sample of its size could keep the promise. It may
+    not depend on the scores: then nothing is paid for the choice.
+    """
+    share = independent_share if independent else dependent_share
+    left, short = dict(risks), dict[str, tuple[float, int]]()
+    while left:
+        each = share(confidence, len(left))
+        worst = max(left, key=left.__getitem__)
+        if left[worst] <= (1 - each) * ROUNDING:
+            return each, short
+        short[worst] = each, len(left)
+        del left[worst]
+    return confidence, short
 
 
 def fpr_share(trials: Trials, confidence: float, parts: int) -> float:

@@ -18,7 +18,7 @@ from rankreg.metrics import Bools, Floats, check_tprs, empirical_thresholds
 from rankreg.notation import Record
 from rankreg.operating.guarantees import bounds, certified_ranks, check_confidence
 from rankreg.operating.score_summary import Evidence, ScoreSummary, evidence
-from rankreg.operating.units import Sample, Trials, UnitSizes, rows_of
+from rankreg.operating.units import Sample, Trials, independent_of, rows_of
 
 Components = NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -153,11 +153,10 @@ def fpr_at_tpr_interval(
     """
     check_confidence(confidence)
     sample, levels = evidence(y_true, y_score, units), check_tprs(tpr)
-    estimates = sample.false_alarms(empirical_thresholds(sample.positives, levels)) / rows_of(
-        sample.negative_trials
-    )
+    negatives = sample.negative_trials
+    estimates = sample.false_alarms(empirical_thresholds(sample.positives, levels)) / rows_of(negatives)
     ordered, n = np.sort(sample.positives), len(sample.positives)
-    quantile_risk, count_risk = _divided_risks(sample.positive_trials, sample.negative_trials, confidence)
+    quantile_risk, count_risk = _divided_risks(sample.positive_trials, negatives, confidence)
     possible, sure = np.where(levels < 1, levels, 0.5), [1 - quantile_risk]
     lowest = np.where(levels < 1, certified_ranks(sample.positive_trials, possible, sure)[:, 0], 0)
     # From the other end: s⁺_(b) < q has the chance that n − b or fewer of n reach q, each with chance tpr.
@@ -165,7 +164,7 @@ def fpr_at_tpr_interval(
 
     def ends(ranks: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         beyond = sample.false_alarms(ordered[np.clip(ranks, 1, n) - 1])
-        return bounds(beyond, sample.negative_trials, 1 - count_risk)
+        return bounds(beyond, negatives, 1 - count_risk)
 
     high = np.where(lowest >= 1, ends(lowest)[1], 1.0)
     low = np.where(highest <= n, ends(highest)[0], 0.0)
@@ -176,7 +175,7 @@ def fpr_at_tpr_interval(
 
 def _divided_risks(positives: Trials, negatives: Trials, confidence: float) -> tuple[float, float]:
     """The risk of each bound of the quantile, and of each bound of the share of negatives beyond it."""
-    n, m = (found.units if isinstance(found, UnitSizes) else found for found in (positives, negatives))
+    n, m = independent_of(positives), independent_of(negatives)
     share = min(max(m / (n + m), 0.05), 0.95)
     return share * (1 - confidence) / 2, (1 - share) * (1 - confidence) / 2
 

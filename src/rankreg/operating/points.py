@@ -6,7 +6,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankreg.metrics import empirical_thresholds
+from rankreg.metrics import Floats, empirical_thresholds
 from rankreg.notation import Record, share
 from rankreg.operating.guarantees import bounds, check_prevalence, shortfall_risk, upper_bound
 from rankreg.operating.intervals import Interval, interval_of_auc
@@ -179,7 +179,7 @@ def point_at(
     total, negatives = len(sample.positives), rows_of(sample.negative_trials)
     share = total / (total + negatives) if prevalence is None else check_prevalence(prevalence)
     if threshold is None:
-        threshold = float(np.partition(judged.scores, rank - 1)[rank - 1])
+        threshold = lowest(judged.scores, rank)
     cost = None if costs is None else _cheapest(sample, threshold, costs, share)
     if cost is not None:
         threshold = cost[0]
@@ -212,6 +212,11 @@ def point_at(
         units=units_of(judged.trials),
         per=per,
     )
+
+
+def lowest(scores: Floats, rank: int) -> float:
+    """The rank-th lowest score."""
+    return float(np.partition(scores, rank - 1)[rank - 1])
 
 
 def rates_at(prevalence: float, recall: float, fpr: float, *, tpr: float, fpr_at_most: float) -> dict[str, Any]:

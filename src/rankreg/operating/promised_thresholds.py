@@ -8,111 +8,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankreg.metrics import check_scores
 from rankreg.notation import Record
-from rankreg.operating.certification import (
+from rankreg.operating.guarantees import NotEnoughPositives
+from rankreg.operating.points import point_at
+from rankreg.operating.promises import Promise, PromisedPoint, Promises, conflicts, promised_point
+from rankreg.operating.reviews import Review, review_point, review_promises
+from rankreg.operating.spans import Steps
+from rankreg.operating.thresholds import (
     NETWORK_ROUNDING,
     ChosenThreshold,
     choose_threshold,
+    cross_fitted_threshold,
     lowered,
     rounded_down,
 )
-from rankreg.operating.crossfitted import cross_fitted_threshold
-from rankreg.operating.guarantees import (
-    NotEnoughPositives,
-    check_confidence,
-    check_prevalence,
-    check_share,
-    check_target,
-    dependent_share,
-)
-from rankreg.operating.points import point_at
-from rankreg.operating.promises import (
-    Promise,
-    PromisedPoint,
-    Review,
-    alone,
-    check_alarms,
-    promised_point,
-    review_point,
-)
-from rankreg.operating.spans import Asked, Steps
 from rankreg.operating.units import Per, Sample
-
-
-@dataclass(frozen=True)
-class Promises(Record):
-    """What is promised beside a recall. One confidence holds for the recall and all of these.
-
-    Args:
-        fpr: share of negatives that raise an alarm, at most this.
-        precision: share of alarms that are real, at least this.
-        alarms: alarms per 1,000 rows, at most this.
-        prevalence: share of positives where it will be used; default: as in the sample.
-        review: three answers. The recall speaks of what is alarmed or reviewed, `precision` of the alarms.
-
-    Raises:
-        ValueError: a share makes no sense, or a review has no precision or another promise.
-
-    >>> bool(Promises()), bool(Promises(precision=0.5, review=True))
-    (False, True)
-    """
-
-    fpr: float | None = None
-    precision: float | None = None
-    alarms: float | None = None
-    prevalence: float | None = None
-    review: bool = False
-
-    def __post_init__(self) -> None:
-        if self.fpr is not None:
-            check_share(self.fpr, "fpr", "write 0.05 for 5 % of the negatives")
-        if self.precision is not None:
-            check_share(self.precision, "precision", "write 0.8 for 80 % of the alarms")
-        if self.prevalence is not None:
-            check_prevalence(self.prevalence)
-        check_alarms(self.alarms)
-        if self.review and (self.precision is None or self.fpr is not None or self.alarms is not None):
-            raise ValueError("a review takes a precision and a recall, and no other promise")
-
-    def __bool__(self) -> bool:
-        return bool(self.targets)
-
-    @property
-    def targets(self) -> dict[str, float]:
-        """What is promised, by name."""
-        given = {"fpr": self.fpr, "precision": self.precision, "alarms": self.alarms}
-        return {name: value for name, value in given.items() if value is not None}
-
-    def recall_confidence(self, tpr: float, confidence: float, *, mixed: bool = False) -> float:
-        """The confidence that the recall needs, so that all promises hold together.
-
-        Args:
-            tpr: the target recall.
-            confidence: of all promises together.
-            mixed: whether a unit has rows of both classes, default False.
-
-        Returns:
-            A higher confidence.
-        """
-        if self.review:
-            return dependent_share(confidence, REVIEW_PARTS)
-        return self.asked(tpr, confidence).divided(mixed=mixed)["tpr"]
-
-    def asked(self, tpr: float, confidence: float, per: Per = "row") -> Asked:
-        """With a recall, at one threshold.
-
-        Args:
-            tpr: the target recall.
-            confidence: of all promises together.
-            per: "row" or "unit", as for `certify`.
-
-        Returns:
-            The promises as the computations take them.
-        """
-        sure = check_confidence(confidence)
-        return Asked(check_target(tpr), self.fpr, self.precision, self.alarms, self.prevalence, sure, per)
-
-
-REVIEW_PARTS = 3  # recall, precision and the load of a review share the risk
 
 
 @dataclass(frozen=True)
@@ -198,42 +107,47 @@ def promised_threshold(
             raise ValueError('a review speaks of rows: it does not go with per="unit"')
         found = _reviewed(steps, promises, tpr, confidence)
     else:
-        found = promised_point(steps, promises.asked(tpr, confidence, per))
+        asked = promises.asked(tpr, confidence, per)
+        found = promised_point(steps, asked)
+        if found.threshold is None:
+            found = replace(found, conflicts=conflicts(steps, asked))
     value = found.review_from if isinstance(found, Review) else found.threshold
-    kept = value is not None
-    sure = promises.recall_confidence(tpr, confidence, mixed=sample.mixed) if kept else confidence
-    settings: dict[str, Any] = {"tpr": tpr, "confidence": sure, "units": units, "per": per, "rounding": rounding}
+    sure = confidence if value is None else promises.recall_confidence(tpr, confidence, mixed=sample.mixed)
+    settings: dict[str, Any] = {"tpr": tpr, "confidence": sure, "per": per}
     choose = choose_threshold if held_out else cross_fitted_threshold
-    chosen = choose(y_true, y_score, **settings)
+    chosen = choose(y_true, y_score, units=units, rounding=rounding, **settings)
     if value is None:
         return PromisedThreshold(chosen, found)
     if isinstance(found, Review) and not held_out:  # its bound did not hold in all simulations: claim nothing
         found = replace(found, review_per_1000_at_most=1000.0)
     if chosen.point is not None and value < chosen.value:  # the precision asked for a lower one
-        at: dict[str, Any] = {
-            "tpr": tpr,
-            "confidence": sure,
-            "fpr_confidence": sure,
-            "prevalence": None,
-            "per": per,
-        }
-        chosen = replace(chosen, point=point_at(sample, chosen.point.rank, threshold=value, **at))
+        settings |= {"fpr_confidence": sure, "prevalence": None}
+        chosen = replace(chosen, point=point_at(sample, chosen.point.rank, threshold=value, **settings))
     return PromisedThreshold(replace(chosen, value=value, confidence=confidence), found)
 
 
 def _reviewed(steps: Steps, promises: Promises, tpr: float, confidence: float) -> PromisedPoint | Review:
     """The review, or which of its promises cannot be shown."""
-    precision, share = promises.targets["precision"], promises.prevalence
-    sure = dependent_share(confidence, REVIEW_PARTS)
+    asked = promises.targets["precision"], tpr, promises.prevalence, confidence
+    recall, alarms = review_promises(*asked)
+    missing = alarms
     try:
-        found = review_point(steps, precision, tpr, share, confidence, advise=False)
+        found = review_point(steps, *asked)
         if found.alarm_from is not None:
             return found
-        missing = alone("precision", precision, share, sure)
     except NotEnoughPositives:
-        missing = alone("tpr", tpr, share, sure)
-    both = Promise("tpr", tpr, sure), Promise("precision", precision, sure)
-    return replace(promised_point(steps, missing), tpr=tpr, promises=both, confidence=confidence, review=True)
+        missing = recall
+    both = tuple(
+        Promise(name, target, one.confidence) for one in (recall, alarms) for name, target in one.targets.items()
+    )
+    return replace(
+        promised_point(steps, missing),
+        tpr=tpr,
+        promises=both,
+        confidence=confidence,
+        review=True,
+        conflicts=conflicts(steps, missing),
+    )
 
 
 def _positives_lowered(labels: NDArray[Any], y_score: ArrayLike, rounding: float) -> NDArray[Any]:

@@ -1,36 +1,112 @@
-"""Any promise a threshold must keep: recall, FPR, precision, alarms; alone, together, or with a review between.
+"""Any promise a threshold must keep: recall, FPR, precision, alarms; alone or together.
 
 One confidence holds for all promises together (docs/decisions/0028). The computations need only the
-`Steps`: the positives' scores and how many negatives reach each. `certify_promises` and
-`certify_review` call them, for a sample and for each group of it.
+`Steps`: the positives' scores and how many negatives reach each.
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
+
+import numpy as np
 
 from rankreg.notation import Record
 from rankreg.operating.guarantees import (
-    NotEnoughPositives,
+    check_confidence,
+    check_prevalence,
+    check_share,
+    check_target,
     dependent_share,
     upper_bound,
 )
-from rankreg.operating.spans import (
-    WEAKEST,
-    Asked,
-    PromiseName,
-    Span,
-    Steps,
-    conflicting,
-    enough_samples,
-    nearest,
-    precision_span,
-    recall_at_least,
-    recall_span,
-    review_at_most,
-)
-from rankreg.operating.units import Per, rows_of, shares_units, units_of
+from rankreg.operating.spans import WEAKEST, Asked, PromiseName, Steps, recall_at_least
+from rankreg.operating.units import Per, Trials, rows_of, shares_units, units_of
+
+REVIEW_PARTS = 3  # recall, precision and the load of a review share the risk
+TARGETS = 40  # that are tried to find the closest that is kept
+MOST_OF_ONE, MOST_OF_BOTH = 100, 10_000  # times as many samples as there are, to look for what would suffice
+OBSERVED = {"tpr": "recall", "fpr": "fpr", "precision": "precision", "alarms": "alarms_per_1000"}
+
+
+@dataclass(frozen=True)
+class Promises(Record):
+    """What is promised beside a recall. One confidence holds for the recall and all of these.
+
+    Args:
+        fpr: share of negatives that raise an alarm, at most this.
+        precision: share of alarms that are real, at least this.
+        alarms: alarms per 1,000 rows, at most this.
+        prevalence: share of positives where it will be used; default: as in the sample.
+        review: three answers. The recall speaks of what is alarmed or reviewed, `precision` of the alarms.
+
+    Raises:
+        ValueError: a share makes no sense, or a review has no precision or another promise.
+
+    >>> bool(Promises()), bool(Promises(precision=0.5, review=True))
+    (False, True)
+    """
+
+    fpr: float | None = None
+    precision: float | None = None
+    alarms: float | None = None
+    prevalence: float | None = None
+    review: bool = False
+
+    def __post_init__(self) -> None:
+        if self.fpr is not None:
+            check_share(self.fpr, "fpr", "write 0.05 for 5 % of the negatives")
+        if self.precision is not None:
+            check_share(self.precision, "precision", "write 0.8 for 80 % of the alarms")
+        if self.prevalence is not None:
+            check_prevalence(self.prevalence)
+        if self.alarms is not None and not 0 < self.alarms < 1000:
+            raise ValueError(f"alarms are per 1,000 rows and must lie between 0 and 1,000, got {self.alarms!r}")
+        if self.review and (self.precision is None or self.fpr is not None or self.alarms is not None):
+            raise ValueError("a review takes a precision and a recall, and no other promise")
+
+    def __bool__(self) -> bool:
+        return bool(self.targets)
+
+    @property
+    def targets(self) -> dict[PromiseName, float]:
+        """What is promised, by name."""
+        given: dict[PromiseName, float | None] = {
+            "fpr": self.fpr,
+            "precision": self.precision,
+            "alarms": self.alarms,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def recall_confidence(self, tpr: float, confidence: float, *, mixed: bool = False) -> float:
+        """The confidence that the recall needs, so that all promises hold together.
+
+        Args:
+            tpr: the target recall.
+            confidence: of all promises together.
+            mixed: whether a unit has rows of both classes, default False.
+
+        Returns:
+            A higher confidence.
+        """
+        if self.review:
+            return dependent_share(confidence, REVIEW_PARTS)
+        return self.asked(tpr, confidence).divided(mixed=mixed)["tpr"]
+
+    def asked(self, tpr: float | None, confidence: float, per: Per = "row") -> Asked:
+        """With a recall, at one threshold.
+
+        Args:
+            tpr: the target recall; None if none is promised.
+            confidence: of all promises together.
+            per: "row" or "unit", as for `certify`.
+
+        Returns:
+            The promises as the computations take them.
+        """
+        recall: dict[PromiseName, float] = {} if tpr is None else {"tpr": check_target(tpr)}
+        return Asked(recall | self.targets, self.prevalence, check_confidence(confidence), per)
 
 
 @dataclass(frozen=True)
@@ -132,149 +208,48 @@ class PromisedPoint(Record):
     review: bool = False
 
 
-@dataclass(frozen=True)
-class Review(Record):
-    """Three answers: alarm when score ≥ `alarm_from`, review when score ≥ `review_from`, else dismiss.
-
-    Attributes:
-        review_from: the lower threshold. At least `tpr` of the positives are alarmed or reviewed.
-        alarm_from: the upper threshold. At least `precision` of the alarms are real. It equals
-            `review_from` if one threshold keeps both promises, and is None if no precision was shown.
-        tpr: the recall that is promised.
-        precision: the precision that is promised.
-        confidence: of both promises and of `review_per_1000_at_most` together.
-        review_per_1000: rows to review per 1,000 rows, from the observed shares.
-        review_per_1000_at_most: the upper bound of the same.
-        alarms_per_1000: alarms per 1,000 rows, from the observed shares.
-        recall: the share of positives observed at or above `review_from`.
-        alarm_recall: the share of positives observed at or above `alarm_from`.
-        alarm_precision: the share of alarms that are real, from the observed shares; None without alarms.
-        highest_precision: the highest precision that could have been promised; None if `precision` is kept.
-        prevalence: the share of positives that these numbers assume.
-        prevalence_given: whether the caller gave it; otherwise it is that of the sample.
-        positives: how many positives there were.
-        negatives: how many negatives there were.
-        units: how many units the positives belong to; None if none were given.
-        conflicts: why no precision was shown and what would help; empty if `precision` is kept.
-    """
-
-    review_from: float
-    alarm_from: float | None
-    tpr: float
-    precision: float
-    confidence: float
-    review_per_1000: float
-    review_per_1000_at_most: float
-    alarms_per_1000: float
-    recall: float
-    alarm_recall: float
-    alarm_precision: float | None
-    highest_precision: float | None
-    prevalence: float
-    prevalence_given: bool
-    positives: int
-    negatives: int
-    units: int | None = None
-    conflicts: tuple[Conflict, ...] = ()
-
-
-def review_point(
-    steps: Steps, precision: float, tpr: float, prevalence: float | None, confidence: float, *, advise: bool = True
-) -> Review:
-    """The two thresholds. advise: look for the highest precision if the one asked for is not shown."""
-    if shares_units(steps.rows) and prevalence is None:
-        raise ValueError("a review of units of several rows needs a prevalence: give it too")
-    sure = dependent_share(confidence, 3)
-    kept = recall_span(steps, tpr, sure)
-    if kept.empty:
-        raise NotEnoughPositives(steps.positives, tpr, sure, shared=", a third of the risk")
-    shown = precision_span(steps, precision, prevalence, sure)
-    lower, upper, conflicts = kept.first, -1, tuple[Conflict, ...]()
-    if shown.empty and advise:
-        conflicts = promised_point(steps, alone("precision", precision, prevalence, sure)).conflicts
-    elif not shown.empty:
-        upper = shown.last if shown.last < lower else max(lower, shown.first)
-        lower = max(lower, upper)  # the walk may have started below the threshold that keeps the recall
-    at_lower, at_upper = (observed_at(steps, step, prevalence) for step in (lower, upper))
-    most = 0.0 if upper == lower else review_at_most(steps, lower, upper, prevalence, sure)
-    return Review(
-        review_from=float(steps.thresholds[lower]),
-        alarm_from=None if upper < 0 else float(steps.thresholds[upper]),
-        tpr=tpr,
-        precision=precision,
-        confidence=confidence,
-        review_per_1000=at_lower["alarms_per_1000"] - at_upper["alarms_per_1000"],
-        review_per_1000_at_most=1000 * most,
-        alarms_per_1000=at_upper["alarms_per_1000"],
-        recall=at_lower["recall"],
-        alarm_recall=at_upper["recall"],
-        alarm_precision=at_upper["precision"] if upper >= 0 else None,
-        highest_precision=next((one.target for conflict in conflicts for one in conflict.closest), None),
-        conflicts=conflicts,
-        **counted(steps, prevalence),
-    )
-
-
-def alone(name: PromiseName, target: float, prevalence: float | None, confidence: float) -> Asked:
-    """One promise about rows."""
-    return Asked(None, None, None, None, prevalence, confidence, "row").instead(name, target)
-
-
-def promised_point(steps: Steps, asked: Asked, *, advise: bool = True) -> PromisedPoint:
-    """The threshold that keeps the promises. advise: look for the conflicts if none does."""
-    check_promise_units(steps, asked)
-    common, sure = asked.kept(steps), asked.shares(steps)
-    promises = tuple(Promise(name, asked.target(name), sure[name]) for name in asked.names)
-    if common.empty:
-        nothing: dict[str, None] = dict.fromkeys(("recall", "fpr", "precision", "alarms_per_1000"))
-        found: dict[str, Any] = {"threshold": None, "lowest": None, "highest": None, **nothing}
-        pairs = conflicting(asked.spans(steps)) if advise else []
-        conflicts = tuple(_conflict(steps, asked, between) for between in pairs)
-    else:
-        step = common.last if asked.tpr is None else common.first
-        lowest, highest = (float(steps.thresholds[place]) for place in (common.last, common.first))
-        observed = observed_at(steps, step, asked.prevalence)
-        found = {"threshold": float(steps.thresholds[step]), "lowest": lowest, "highest": highest, **observed}
-        bound = _bounds_at(steps, step, asked, sure)
-        seen = {"tpr": observed["recall"], "alarms": observed["alarms_per_1000"]}
-        promises = tuple(
-            replace(one, bound=bound[one.name], observed=seen.get(one.name, observed.get(one.name)))
-            for one in promises
-        )
-        conflicts = ()
+def promised_point(steps: Steps, asked: Asked) -> PromisedPoint:
+    """The threshold that keeps the promises, if there is one. `conflicts` says why there is none."""
+    check_promise_units(steps.rows, asked)
+    common, sure = asked.kept(steps), asked.divided(mixed=steps.mixed)
+    found: dict[str, Any] = dict.fromkeys(("threshold", "lowest", "highest", *OBSERVED.values()))
+    shown: dict[PromiseName, float] = {}
+    if not common.empty:
+        step = common.first if "tpr" in asked.targets else common.last
+        for name, place in (("threshold", step), ("lowest", common.last), ("highest", common.first)):
+            found[name] = float(steps.thresholds[place])
+        found |= observed_at(steps, step, asked.prevalence)
+        shown = _bounds_at(steps, step, asked, sure)
     return PromisedPoint(
-        tpr=asked.tpr,
+        tpr=asked.targets.get("tpr"),
         confidence=asked.confidence,
-        promises=promises,
-        conflicts=conflicts,
+        promises=tuple(
+            Promise(name, target, sure[name], shown.get(name), found[OBSERVED[name]])
+            for name, target in asked.targets.items()
+        ),
+        conflicts=(),
         per=asked.per,
         **found,
         **counted(steps, asked.prevalence),
     )
 
 
-def check_alarms(alarms: float | None) -> None:
-    """Alarms per 1,000 rows."""
-    if alarms is not None and not 0 < alarms < 1000:
-        raise ValueError(f"alarms are per 1,000 rows and must lie between 0 and 1,000, got {alarms!r}")
-
-
 def _bounds_at(steps: Steps, step: int, asked: Asked, sure: dict[PromiseName, float]) -> dict[PromiseName, float]:
     """What is shown of each promise: its target, or more where only positives chose the threshold."""
-    shown = {name: asked.target(name) for name in asked.names}
-    if asked.tpr is not None:
-        shown["tpr"] = recall_at_least(steps, asked.tpr, sure["tpr"])
+    shown = dict(asked.targets)
+    if "tpr" in shown:
+        shown["tpr"] = recall_at_least(steps, shown["tpr"], sure["tpr"])
     if asked.at_the_recall and not steps.mixed:
         others = next(value for name, value in sure.items() if name != "tpr")
         fpr = upper_bound(int(steps.false[step]), steps.negatives, others)
         share = asked.prevalence or 0.0
         real = share * shown["tpr"]
-        better = {
+        better: dict[PromiseName, float] = {
             "fpr": fpr,
             "alarms": 1000 * (share + (1 - share) * fpr),
             "precision": real / (real + (1 - share) * fpr) if real else 0.0,
         }
-        shown |= {name: better[name] for name in asked.names if name != "tpr"}
+        shown |= {name: value for name, value in better.items() if name in shown}
     return shown
 
 
@@ -312,31 +287,46 @@ def counted(steps: Steps, prevalence: float | None) -> dict[str, Any]:
     }
 
 
+def check_promise_units(rows: Trials, asked: Asked) -> None:
+    """A precision counts rows. Where rows depend on each other, only the bounds by class know what they show."""
+    if "precision" not in asked.targets:
+        return
+    if asked.per == "unit":
+        raise ValueError('a precision is a share of rows: it does not go with per="unit"')
+    if shares_units(rows) and asked.prevalence is None:
+        raise ValueError("a precision with units of several rows needs a prevalence beside it: give prevalence too")
+
+
+def conflicts(steps: Steps, asked: Asked) -> tuple[Conflict, ...]:
+    """The promises that cannot be kept alone, and the pairs that cannot be kept together.
+
+    Spans are intervals, so if no step lies in all of them, two of them have none in common.
+    """
+    spans = {name: asked.span(name, steps) for name in asked.targets}
+    alone = [name for name, span in spans.items() if span.empty]
+    pairs = combinations([name for name in spans if name not in alone], 2)
+    apart = [pair for pair in pairs if spans[pair[0]].within(spans[pair[1]]).empty]
+    return tuple(_conflict(steps, asked, between) for between in [*((name,) for name in alone), *apart])
+
+
 def _conflict(steps: Steps, asked: Asked, between: tuple[PromiseName, ...]) -> Conflict:
     """What could have been promised instead, and how many samples would settle it."""
-
-    def common(changed: Asked, some: Steps, names: Iterable[PromiseName] = between, *, walk: bool = True) -> Span:
-        spans, found = changed.spans(some, walk=walk), steps.all
-        for name in names:
-            found = found.within(spans[name])
-        return found
-
     closest = []
     for name in between:
 
         def kept(target: float, name: PromiseName = name) -> bool:
-            return not common(asked.instead(name, target), steps).empty
+            return not asked.instead(name, target).kept(steps, between).empty
 
-        target = nearest(asked.target(name), WEAKEST[name], kept)
+        target = nearest(asked.targets[name], WEAKEST[name], kept)
         if target is not None:
-            span = common(asked.instead(name, target), steps)
+            span = asked.instead(name, target).kept(steps, between)
             step = span.first if "tpr" in between else span.last
             keeps = next((other for other in between if other != name), None)
             closest.append(Closest(keeps, name, target, float(steps.thresholds[step])))
-    wanted = asked.names if len(between) == 1 else between  # one that fails alone may conflict with others as well
+    wanted = tuple(asked.targets) if len(between) == 1 else between  # one that fails alone may conflict with others
     factors = enough_samples(
         steps,
-        lambda some: not common(asked, some, wanted, walk=False).empty,
+        lambda some: not asked.kept(some, wanted, walk=False).empty,
         together=asked.prevalence is None and not {"precision", "alarms"}.isdisjoint(wanted),
     )
     if factors is None:
@@ -346,11 +336,48 @@ def _conflict(steps: Steps, asked: Asked, between: tuple[PromiseName, ...]) -> C
     return Conflict(between, tuple(closest), *more)
 
 
-def check_promise_units(steps: Steps, asked: Asked) -> None:
-    """A precision counts rows. Where rows depend on each other, only the bounds by class know what they show."""
-    if asked.precision is None:
-        return
-    if asked.per == "unit":
-        raise ValueError('a precision is a share of rows: it does not go with per="unit"')
-    if shares_units(steps.rows) and asked.prevalence is None:
-        raise ValueError("a precision with units of several rows needs a prevalence beside it: give prevalence too")
+def nearest(target: float, weakest: float, keeps: Callable[[float], bool]) -> float | None:
+    """The target nearest to the one given that is kept, to 1 part in 10⁴; None if nothing is.
+
+    Weaker targets are not always easier: hardly any recall shows no precision. So the way to the
+    weakest is searched in steps, and then the step of the first that is kept.
+    """
+    good, bad = target, target
+    for part in np.linspace(0, 1, TARGETS)[1:-1]:
+        good = weakest + (target - weakest) * (1 - part) if weakest == 0 else target ** (1 - part) * weakest**part
+        if keeps(good):
+            break
+        bad = good
+    else:
+        return None
+    while abs(bad - good) > 1e-4 * good:
+        middle = (good + bad) / 2
+        if keeps(middle):
+            good = middle
+        else:
+            bad = middle
+    return float(good)
+
+
+def enough_samples(steps: Steps, settled: Callable[[Steps], bool], *, together: bool) -> tuple[float, float] | None:
+    """How many times as many positives and negatives, with the same shares, would keep the promises.
+
+    None if none would. together: more of one class alone would not be representative.
+    """
+    ways: list[tuple[int, Callable[[float], tuple[float, float]]]] = [
+        (MOST_OF_ONE, lambda factor: (1.0, factor)),
+        (MOST_OF_ONE, lambda factor: (factor, 1.0)),
+        (MOST_OF_BOTH, lambda factor: (factor, factor)),
+    ]
+    for most, way in ways[2:] if together else ways:
+        few, many = 1.0, 2.0
+        while not settled(steps.times(*way(many))):
+            few, many = many, 2 * many
+            if many > most:
+                break
+        else:
+            while many / few > 1.02:
+                middle = (few + many) / 2
+                few, many = (few, middle) if settled(steps.times(*way(middle))) else (middle, many)
+            return way(many)
+    return None

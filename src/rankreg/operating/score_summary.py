@@ -310,6 +310,11 @@ class ScoreSummary:
         """How many negatives there are."""
         return int(self.tied_counts.sum() + self.between_counts.sum())
 
+    @property
+    def row_trials(self) -> int:
+        """How many samples there are."""
+        return self.positive_trials + self.negative_trials
+
     @cached_property
     def span(self) -> tuple[float, float]:
         """The lowest and the highest score."""
@@ -322,7 +327,7 @@ class ScoreSummary:
         low, high = self.span
         at_ends = int(self.positive_counts[(self.scores == low) | (self.scores == high)].sum())
         at_ends += sum(count for score, count in {self.lowest, self.highest} if score in (low, high))
-        return at_ends == self.positive_trials + self.negative_trials
+        return at_ends == self.row_trials
 
     def class_sizes(self) -> tuple[int, int]:
         """How many positives and negatives there are; both must be there."""

@@ -6,11 +6,11 @@ thresholds at once. Precision need not be monotone: it is tested from a start th
 downwards, and the first test that fails ends the walk (docs/decisions/0028).
 """
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,11 @@ from rankreg.operating.guarantees import (
     upper_bound,
 )
 from rankreg.operating.score_summary import Evidence
-from rankreg.operating.units import Per, Sample, Trials, UnitSizes, rows_of, shares_units
+from rankreg.operating.units import Per, Trials, UnitSizes, rows_of, shares_units
 
 Counts = NDArray[np.int64]
 SPARED = 3  # the walk for a precision starts where so many false alarms would not yet end it
 CAUGHT_SHARE = 0.1  # of the risk of an alarm promise, for the true alarms; the rest is for the false ones
-TARGETS = 40  # that are tried to find the closest that is kept
-MOST_OF_ONE, MOST_OF_BOTH = 100, 10_000  # times as many samples as there are, to look for what would suffice
 PromiseName = Literal["tpr", "fpr", "precision", "alarms"]
 WEAKEST: dict[PromiseName, float] = {"tpr": 0.0, "fpr": 1.0, "precision": 0.0, "alarms": 1000.0}  # asks nothing
 
@@ -80,21 +78,13 @@ class Steps:
         candidates = np.unique(judged.scores)
         caught, true = (at_or_above(candidates, scores)[::-1] for scores in (judged.scores, sample.positives))
         false = sample.false_alarms(candidates)[::-1]
-        rows: Trials = len(sample.positives) + rows_of(sample.negative_trials)
-        if isinstance(sample, Sample) and sample.units is not None:
-            rows = UnitSizes.of(np.bincount(sample.units))
-        trials: tuple[Trials, Trials, Trials] = judged.trials, sample.negative_trials, rows
+        trials = judged.trials, sample.negative_trials, sample.row_trials
         return cls(candidates[::-1], caught, true, false, *trials, sample.mixed)
 
     @cached_property
     def above(self) -> Counts:
         """Positives strictly above each threshold."""
         return np.concatenate([[0], self.caught[:-1]])
-
-    @property
-    def all(self) -> Span:
-        """Every step."""
-        return Span(0, len(self.thresholds) - 1)
 
     def times(self, positives: float, negatives: float) -> "Steps":
         """The steps of a sample with so many times as many positives and negatives, and the same shares."""
@@ -154,16 +144,13 @@ def alarm_span(steps: Steps, share: float, prevalence: float | None, confidence:
         most = allowed(steps.rows, share, confidence)
         return Span(0, int(np.searchsorted(steps.true + steps.false, most, side="right")) - 1)
     sure = divided(confidence, (CAUGHT_SHARE, 1 - CAUGHT_SHARE), independent=not steps.mixed)
-    low, high = -1, len(steps.thresholds)  # low keeps the promise, high does not; both counts grow with the step
-    while high - low > 1:
-        middle = (low + high) // 2
-        true = 1.0 if per == "unit" else bounds(steps.true[middle], steps.positives, sure[0])[1]
+
+    def broken(step: int) -> bool:
+        true = 1.0 if per == "unit" else bounds(steps.true[step], steps.positives, sure[0])[1]
         left = float((share - prevalence * true) / (1 - prevalence))
-        if steps.false[middle] <= allowed(steps.negatives, left, sure[1]):
-            low = middle
-        else:
-            high = middle
-    return Span(0, low)
+        return bool(steps.false[step] > allowed(steps.negatives, left, sure[1]))
+
+    return Span(0, bisect_left(range(len(steps.thresholds)), True, key=broken) - 1)  # both counts grow
 
 
 def precision_span(
@@ -205,16 +192,9 @@ def _tested_by_rows(steps: Steps, precision: float, confidence: float) -> tuple[
     """The exact binomial test among the alarms of a representative sample, and the first step to test."""
     risk = (1 - confidence) * ROUNDING
     passed = special.bdtr(steps.false, steps.above + steps.false, 1 - precision) <= risk
-    fewest, most = SPARED, SPARED + 1  # alarms: fewest is too few
-    while special.bdtr(SPARED, most, 1 - precision) > risk:
-        fewest, most = most, 2 * most
-    while most - fewest > 1:
-        middle = (fewest + most) // 2
-        if special.bdtr(SPARED, middle, 1 - precision) > risk:
-            fewest = middle
-        else:
-            most = middle
-    return passed, int(np.searchsorted(steps.caught + steps.false, most))
+    alarms = steps.caught + steps.false
+    enough = special.bdtr(SPARED, np.maximum(alarms, SPARED), 1 - precision) <= risk  # more alarms, less risk
+    return passed, int(np.searchsorted(enough, True))
 
 
 def _tested_by_class(steps: Steps, ratio: float, confidence: float) -> tuple[NDArray[np.bool_], int]:
@@ -254,133 +234,10 @@ def divided(confidence: float, parts: tuple[float, ...], *, independent: bool) -
     return [1 - (1 - confidence) * part for part in parts]
 
 
-def review_at_most(steps: Steps, lower: int, upper: int, prevalence: float | None, confidence: float) -> float:
-    """The upper bound of the share of rows at or above one threshold and below a higher one.
-
-    lower: a step that the positives alone chose. upper: any step, or −1 for none. At `lower` the FPR is
-    bounded and the TPR is at most 1. At `upper`, which may be chosen by looking, the
-    Dvoretzky–Kiefer–Wolfowitz bound holds at all thresholds at once, or the one over units. Each of the
-    three bounds gets a third of the risk.
-    """
-    sure = 1 - (1 - confidence) / 3
-    negatives, rows = rows_of(steps.negatives), rows_of(steps.rows)
-    positives = rows - negatives
-    fpr = float(bounds(steps.false[lower], steps.negatives, sure, anywhere=steps.mixed)[1])
-
-    def least(count: int, total: int, trials: Trials | None = None) -> float:
-        if trials is not None and shares_units(trials):
-            return float(bounds(np.array(count), trials, sure, anywhere=True)[0])
-        return max(0.0, count / total - float(np.sqrt(-np.log(min(1 - sure, 0.5)) / (2 * total))))
-
-    true, false = (int(counts[upper]) if upper >= 0 else 0 for counts in (steps.true, steps.false))
-    if prevalence is None:
-        share = float(bounds(np.array(positives), rows, sure)[1])
-        return max(0.0, share + (1 - share) * fpr - least(true + false, rows))
-    caught = least(true, positives, steps.positives)
-    alarmed = least(false, negatives, steps.negatives)
-    between = prevalence * (1 - caught) + (1 - prevalence) * (fpr - alarmed)
-    return max(0.0, between)
-
-
 def _times(trials: Trials, factor: float) -> Trials:
     if isinstance(trials, UnitSizes):
         return UnitSizes(trials.sizes, np.floor(trials.counts * factor))
     return int(trials * factor)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The promises as given, and how the confidence is divided."""
-
-    tpr: float | None
-    fpr: float | None
-    precision: float | None
-    alarms: float | None
-    prevalence: float | None
-    confidence: float
-    per: Per
-
-    @property
-    def names(self) -> list[PromiseName]:
-        """What is promised."""
-        return [name for name in WEAKEST if getattr(self, name) is not None]
-
-    def target(self, name: PromiseName) -> float:
-        """What is promised of it."""
-        return float(getattr(self, name))
-
-    def instead(self, name: PromiseName, target: float) -> "Asked":
-        """The same with another target."""
-        changed: dict[str, Any] = {name: target}
-        return replace(self, **changed)
-
-    @property
-    def at_the_recall(self) -> bool:
-        """Whether all else limits the FPR where the recall is kept: one claim about negatives suffices."""
-        if self.tpr is None or len(self.names) < 2:
-            return False
-        by_prevalence = self.precision is not None or self.alarms is not None
-        room = self.alarms is None or self.prevalence is None or self.alarms / 1000 > self.prevalence
-        return not by_prevalence or (self.prevalence is not None and room)
-
-    def shares(self, steps: Steps) -> dict[PromiseName, float]:
-        """The confidence of each promise."""
-        return self.divided(mixed=steps.mixed)
-
-    def divided(self, *, mixed: bool) -> dict[PromiseName, float]:
-        """The same. mixed: a unit has rows of both classes."""
-        if self.at_the_recall:
-            recall, others = divided(self.confidence, (0.5, 0.5), independent=not mixed)
-            return {name: recall if name == "tpr" else others for name in self.names}
-        return dict.fromkeys(self.names, dependent_share(self.confidence, len(self.names)))
-
-    def spans(self, steps: Steps, *, walk: bool = True) -> dict[PromiseName, Span]:
-        """The thresholds that keep each promise."""
-        sure, share, asked = self.shares(steps), self.prevalence, self
-        limits: dict[PromiseName, float] = {}
-        if self.at_the_recall:
-            limits = self._limits(steps, sure["tpr"])
-        found: dict[PromiseName, Callable[[], Span]] = {
-            "tpr": lambda: recall_span(steps, asked.target("tpr"), sure["tpr"]),
-            "fpr": lambda: fpr_span(steps, asked.target("fpr"), sure["fpr"]),
-            "precision": lambda: precision_span(
-                steps, asked.target("precision"), share, sure["precision"], walk=walk
-            ),
-            "alarms": lambda: alarm_span(steps, asked.target("alarms") / 1000, share, sure["alarms"], asked.per),
-        }
-        return {
-            name: fpr_span(steps, limits[name], sure[name]) if name in limits else found[name]()
-            for name in self.names
-        }
-
-    def kept(self, steps: Steps) -> Span:
-        """The thresholds that keep all promises."""
-        found = steps.all
-        for span in self.spans(steps).values():
-            found = found.within(span)
-        return found
-
-    def _limits(self, steps: Steps, confidence: float) -> dict[PromiseName, float]:
-        """How high the FPR may be for each promise, at a threshold that keeps the recall."""
-        limits: dict[PromiseName, float] = {}
-        if self.fpr is not None:
-            limits["fpr"] = self.fpr
-        if self.precision is not None and self.prevalence is not None:
-            caught = recall_at_least(steps, self.target("tpr"), confidence)
-            limits["precision"] = odds(self.precision, self.prevalence) * caught
-        if self.alarms is not None and self.prevalence is not None:
-            limits["alarms"] = (self.alarms / 1000 - self.prevalence) / (1 - self.prevalence)
-        return limits
-
-
-def conflicting(spans: dict[PromiseName, Span]) -> list[tuple[PromiseName, ...]]:
-    """The promises that cannot be kept alone, and the pairs that cannot be kept together.
-
-    Spans are intervals, so if no step lies in all of them, two of them have none in common.
-    """
-    alone: list[tuple[PromiseName, ...]] = [(name,) for name, span in spans.items() if span.empty]
-    possible = [name for name, span in spans.items() if not span.empty]
-    return alone + [pair for pair in combinations(possible, 2) if spans[pair[0]].within(spans[pair[1]]).empty]
 
 
 def recall_at_least(steps: Steps, tpr: float, confidence: float) -> float:
@@ -391,48 +248,62 @@ def recall_at_least(steps: Steps, tpr: float, confidence: float) -> float:
     return max(tpr, lower_bound(rows_of(steps.positives) - rank + 1, steps.positives, confidence))
 
 
-def nearest(target: float, weakest: float, keeps: Callable[[float], bool]) -> float | None:
-    """The target nearest to the one given that is kept, to 1 part in 10⁴; None if nothing is.
+@dataclass(frozen=True)
+class Asked:
+    """The promises as given, and how the confidence is divided.
 
-    Weaker targets are not always easier: hardly any recall shows no precision. So the way to the
-    weakest is searched in steps, and then the step of the first that is kept.
+    targets: what is promised, in the order of `WEAKEST`. prevalence: None if the sample is representative.
+    confidence: of all promises together.
     """
-    good, bad = target, target
-    for part in np.linspace(0, 1, TARGETS)[1:-1]:
-        good = weakest + (target - weakest) * (1 - part) if weakest == 0 else target ** (1 - part) * weakest**part
-        if keeps(good):
-            break
-        bad = good
-    else:
-        return None
-    while abs(bad - good) > 1e-4 * good:
-        middle = (good + bad) / 2
-        if keeps(middle):
-            good = middle
-        else:
-            bad = middle
-    return float(good)
 
+    targets: dict[PromiseName, float]
+    prevalence: float | None
+    confidence: float
+    per: Per = "row"
 
-def enough_samples(steps: Steps, settled: Callable[[Steps], bool], *, together: bool) -> tuple[float, float] | None:
-    """How many times as many positives and negatives, with the same shares, would keep the promises.
+    def instead(self, name: PromiseName, target: float) -> "Asked":
+        """The same with another target."""
+        return replace(self, targets=self.targets | {name: target})
 
-    None if none would. together: more of one class alone would not be representative.
-    """
-    ways: list[tuple[int, Callable[[float], tuple[float, float]]]] = [
-        (MOST_OF_ONE, lambda factor: (1.0, factor)),
-        (MOST_OF_ONE, lambda factor: (factor, 1.0)),
-        (MOST_OF_BOTH, lambda factor: (factor, factor)),
-    ]
-    for most, way in ways[2:] if together else ways:
-        few, many = 1.0, 2.0
-        while not settled(steps.times(*way(many))):
-            few, many = many, 2 * many
-            if many > most:
-                break
-        else:
-            while many / few > 1.02:
-                middle = (few + many) / 2
-                few, many = (few, middle) if settled(steps.times(*way(middle))) else (middle, many)
-            return way(many)
-    return None
+    @property
+    def free(self) -> bool:
+        """Whether a promise depends on the prevalence of the sample."""
+        return self.prevalence is None and not {"precision", "alarms"}.isdisjoint(self.targets)
+
+    @property
+    def at_the_recall(self) -> bool:
+        """Whether all else limits the FPR where the recall is kept: one claim about negatives suffices."""
+        if "tpr" not in self.targets or len(self.targets) < 2 or self.free:
+            return False
+        return self.prevalence is None or self.targets.get("alarms", 1000.0) / 1000 > self.prevalence
+
+    def divided(self, *, mixed: bool) -> dict[PromiseName, float]:
+        """The confidence of each promise. mixed: a unit has rows of both classes."""
+        if self.at_the_recall:
+            recall, others = divided(self.confidence, (0.5, 0.5), independent=not mixed)
+            return {name: recall if name == "tpr" else others for name in self.targets}
+        return dict.fromkeys(self.targets, dependent_share(self.confidence, len(self.targets)))
+
+    def span(self, name: PromiseName, steps: Steps, *, walk: bool = True) -> Span:
+        """The thresholds that keep one of the promises; walk: as for `precision_span`."""
+        target, sure, share = self.targets[name], self.divided(mixed=steps.mixed), self.prevalence
+        if name == "tpr":
+            return recall_span(steps, target, sure[name])
+        if self.at_the_recall:  # how high the FPR may be there
+            if name == "precision" and share is not None:
+                target = odds(target, share) * recall_at_least(steps, self.targets["tpr"], sure["tpr"])
+            elif name == "alarms" and share is not None:
+                target = (target / 1000 - share) / (1 - share)
+            return fpr_span(steps, target, sure[name])
+        if name == "precision":
+            return precision_span(steps, target, share, sure[name], walk=walk)
+        if name == "alarms":
+            return alarm_span(steps, target / 1000, share, sure[name], self.per)
+        return fpr_span(steps, target, sure[name])
+
+    def kept(self, steps: Steps, names: Iterable[PromiseName] | None = None, *, walk: bool = True) -> Span:
+        """The thresholds that keep the promises of these names, by default all."""
+        found = Span(0, len(steps.thresholds) - 1)
+        for name in self.targets if names is None else names:
+            found = found.within(self.span(name, steps, walk=walk))
+        return found

@@ -15,10 +15,10 @@ So every pair (λ, w) gives a valid bound, and a search that stops early is neve
 sharp.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -191,7 +191,12 @@ def units_of(trials: Trials) -> int | None:
     return trials.units if isinstance(trials, UnitSizes) else None
 
 
-def shares_units(trials: Trials) -> bool:
+def independent_of(trials: Trials) -> int:
+    """How many independent units there are: rows, if no units were given."""
+    return trials.units if isinstance(trials, UnitSizes) else trials
+
+
+def shares_units(trials: Trials) -> TypeGuard[UnitSizes]:
     """Whether some unit has several rows, so that the binomial is not exact."""
     return isinstance(trials, UnitSizes) and not trials.single
 
@@ -241,6 +246,11 @@ class Sample:
     def negative_trials(self) -> Trials:
         """How many negatives there are, or the sizes of their units."""
         return self._trials(~self.positive)
+
+    @cached_property
+    def row_trials(self) -> Trials:
+        """How many rows there are, or the sizes of their units."""
+        return self._trials(np.ones(len(self.scores), dtype=bool))
 
     @cached_property
     def mixed(self) -> bool:
@@ -296,3 +306,37 @@ class Sample:
         """Whether every score is the lowest or the highest."""
         low, high = self.span
         return bool(np.all((self.scores == low) | (self.scores == high)))
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """A sample in groups.
+
+    parts: the samples of each group by its name. places: for each row the place of its group among the
+    parts. spread: a unit has rows in more than one group, so that the groups are not independent.
+    """
+
+    parts: dict[str, Sample]
+    places: NDArray[np.integer]
+    spread: bool
+
+    @classmethod
+    def of(cls, sample: Sample, groups: ArrayLike, names: Sequence[str] | None = None) -> "Groups":
+        """The groups of a sample: one value per row, or with `names` an index into the names."""
+        members = np.asarray(groups)
+        if members.shape != sample.scores.shape:
+            raise ValueError(f"expected one group per sample, shape {sample.scores.shape}, got {members.shape}")
+        values, places = np.unique(members, return_inverse=True)
+        parts = {
+            str(value) if names is None else names[int(value)]: sample.part(places == place)
+            for place, value in enumerate(values)
+        }
+        if sample.units is None:
+            return cls(parts, places, spread=False)
+        pairs = np.unique(np.stack([sample.units, places]), axis=1)
+        return cls(parts, places, spread=int(pairs.shape[1]) > len(np.unique(sample.units)))
+
+    def rows_in(self, names: Collection[str]) -> NDArray[np.bool_]:
+        """Which rows belong to groups of these names."""
+        chosen: NDArray[np.bool_] = np.array([name in names for name in self.parts], dtype=bool)[self.places]
+        return chosen
