@@ -156,7 +156,10 @@ def test_a_fit_writes_a_card_with_the_numbers_of_its_summary(run: Run, tmp_path:
         ("1", "`colour`"),
         ("1", "`name`"),
     ]
-    real = [float(part) / 100 for part in re.findall(r"Real alarms:\*\* (\d+) % \((\d+) % to (\d+) %\)", page)[0]]
+    real = [
+        float(part) / 100
+        for part in re.findall(r"Real alarms:\*\* ([\d.]+) % \(([\d.]+) % to ([\d.]+) %\)", page)[0]
+    ]
     assert abs(real[0] - judged["precision"]["estimate"]) <= 0.005
     assert real[1] <= judged["precision"]["low"] <= judged["precision"]["high"] <= real[2]
     assert "`folds 5, seed 0`" in page
