@@ -4,10 +4,12 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 FLAGS = [
     "--no-sandbox",
@@ -19,23 +21,24 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-Open = Callable[..., Page]
+Open = Callable[..., "Page"]
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def browser() -> Iterator["Browser"]:
     """Debian's Chromium, or the one that CHROMIUM names."""
     executable = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if executable is None:
         pytest.skip("no chromium found: apt-get install chromium, or set CHROMIUM to its path")
-    with sync_playwright() as playwright:
+    driver = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with driver.sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=executable, args=FLAGS)
         yield running
         running.close()
 
 
 @pytest.fixture
-def open_page(browser: Browser) -> Iterator[Open]:
+def open_page(browser: "Browser") -> Iterator[Open]:
     """Open a file or a local address; in the end nothing may have left the machine or gone wrong on the page."""
     contexts, troubles = [], list[str]()
 
@@ -47,7 +50,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
         if message.type in ("error", "warning"):
             troubles.append(f"console: {message.text}")
 
-    def open_file(path: Path | str, width: int = 1400, **options: Any) -> Page:
+    def open_file(path: Path | str, width: int = 1400, **options: Any) -> "Page":
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         context.on("request", note_request)

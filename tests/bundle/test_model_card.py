@@ -121,7 +121,7 @@ def test_many_columns_are_counted_and_not_all_listed() -> None:
         weights=Weights(sha256="0" * 64),
     )
     page = model_card(BundleCard(**changed))
-    assert f"{len(names)}: `column-0`" in page
+    assert f"({len(names)}):** `column-0`" in page
     assert "and 40 more" in page
     assert "`column-99`" not in page
 
@@ -150,15 +150,25 @@ def test_a_fit_writes_a_card_with_the_numbers_of_its_summary(run: Run, tmp_path:
     assert low <= 1000 * judged["fpr"]["low"] <= 1000 * judged["fpr"]["high"] <= high
     threshold = float(re.findall(r"score ≥ (\S+)", page)[0])
     assert 0 <= summary["threshold"]["value"] - threshold < 1e-4
-    assert "| trains and judges | 400 | 80 |" in page
-    assert "- **Numbers used:** 2: `size`, `weight`" in page
-    assert "- **Categories used:** 1: `colour`" in page
-    assert "- **Not learned from:** 1: `name`" in page
+    assert "| trains and judges | 400 | 80 | 20.0 % |" in page
+    assert re.findall(r"\((\d+)\):\*\* (`.*)", page) == [
+        ("2", "`size`, `weight`"),
+        ("1", "`colour`"),
+        ("1", "`name`"),
+    ]
+    real = [
+        float(part) / 100
+        for part in re.findall(r"Real alarms:\*\* ([\d.]+) % \(([\d.]+) % to ([\d.]+) %\)", page)[0]
+    ]
+    assert abs(real[0] - judged["precision"]["estimate"]) <= 0.005
+    assert real[1] <= judged["precision"]["low"] <= judged["precision"]["high"] <= real[2]
+    assert "`folds 5, seed 0`" in page
     assert "- **Target:** `sick`, positive: `1`" in page
     (recall,) = re.findall(r"^Recall +(.*?) +$", said, flags=re.MULTILINE) or re.findall(r"Recall +(.*)", said)
     assert recall.strip() in page
     for one in summary["learners"]:
-        assert re.search(rf"^\| {one['name']} \|.*\| {100 * one['fpr']['estimate']:.3g}", page, flags=re.MULTILINE)
+        row = rf"^\| {one['name']} \|.*\| {1000 * one['fpr']['estimate']:.0f} \("
+        assert re.search(row, page, flags=re.MULTILINE)
     card = load_bundle(tmp_path / "model").card
     assert card.weights.sha256 in page
     for name, version in card.versions.items():
@@ -189,7 +199,7 @@ def test_a_classifier_writes_a_card_too(learner: str, tmp_path: Path, monkeypatc
     if card.threshold.certificate is not None:
         assert f"expect {1000 * card.threshold.certificate['fpr']:.0f} per 1,000 negatives" in page
     assert f"{card.threshold.calibration_positives} " in page
-    assert "30: `x0`, `x1`" in page
+    assert "(30):** `x0`, `x1`" in page
     monkeypatch.chdir(tmp_path)
     (python,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     names: dict[str, Any] = {}

@@ -350,6 +350,5 @@ def bounded(interval: Interval) -> str:
 
 def per_thousand(interval: Interval) -> str:
     """Alarms per 1,000 with their interval."""
-    return (
-        f"{1000 * interval.estimate:.0f} ({math.floor(1000 * interval.low)} to {math.ceil(1000 * interval.high)})"
-    )
+    low, high = math.floor(1000 * interval.low), math.ceil(1000 * interval.high)
+    return f"{1000 * interval.estimate:,.0f} ({low:,} to {high:,})"

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Sequence
 from itertools import chain
+from math import ceil, floor, log10
 from typing import Any
 
 from rankreg.bundle.card import BundleCard, ImageInputs, TableInputs, read_inputs
 from rankreg.bundle.card_text import Lines, answer_lines, promise_lines
-from rankreg.bundle.evaluation import bounded, per_thousand
-from rankreg.notation import percent
+from rankreg.bundle.evaluation import per_thousand
+from rankreg.notation import percent, share
 from rankreg.operating import Interval
-from rankreg.report.text import rounded_threshold
 from rankreg.terminal import printable
 
 FILE = "README.md"
@@ -18,10 +18,19 @@ MOST_NAMES, LONGEST_NAME = 60, 80  # columns in a list, and signs of a name
 FEW = 200  # positives: below, every number about them is rough
 KINDS = {"linear": "linear model", "trees": "trees", "network": "neural network"}
 PARTS = {
-    "train": "trains and judges",
+    "train": "trains",
     "calibration": "certifies",
     "validation": "chooses the epoch",
     "test": "tests",
+}
+MEANINGS = {
+    "certified": "The threshold was chosen on positives from which the model has not learned. This is proven,"
+    " whatever the scores look like.",
+    "cross-fitted": "Every positive was scored by models that had not learned from it, and these scores chose the"
+    " threshold. In simulations the recall held as often as stated. The proof is about the average only.",
+    "expected": "Every positive was scored by models that had not learned from it, and these scores chose the"
+    " threshold. There are too few of them for a confidence.",
+    "empirical": "The threshold is where the samples at hand reached the target. New data may do worse.",
 }
 NOT_CERTIFIED = {
     "cross-fitted": "The recall is not certified. It was seen in simulations, and is proven on average only.",
@@ -41,16 +50,17 @@ def model_card(card: BundleCard) -> str:
     """
     inputs = read_inputs(card.preprocessing)
     sections: dict[str, Sequence[str]] = {
-        "Intended use": _use(card, inputs),
-        "Threshold and promise": _bullets(_promise(card)),
+        "Promise": _bullets(_promise(card)),
         "Price": _bullets(_price(card)),
+        "Intended use": _use(inputs),
+        "Known limits": [f"- {limit}" for limit in _limits(card, inputs)],
         "Data": [*_parts(card), "", *_columns(inputs)],
         "Model": _learners(card),
-        "Known limits": [f"- {limit}" for limit in _limits(card, inputs)],
         "Load and predict": _steps(card, inputs),
+        "Words": _bullets(_words(card)),
         "Provenance": _bullets(_provenance(card)),
     }
-    pages = [f"# Model card: {code(card.name)}", "Made from `bundle.json`. rankreg does not read this page."]
+    pages = [f"# Model card: {code(card.name)}", "\n".join(_purpose(card, inputs))]
     pages += ["\n".join([f"## {title}", "", *lines]) for title, lines in sections.items()]
     return "\n\n".join(pages) + "\n"
 
@@ -63,6 +73,26 @@ def code(text: str) -> str:
     fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
     space = " " if not shown or shown[0] in "` " or shown[-1] in "` " else ""
     return f"{fence}{space}{shown}{space}{fence}"
+
+
+def rounded(interval: Interval) -> str:
+    """A share in percent with the digits that its interval leaves; bounds are rounded outwards.
+
+    >>> rounded(Interval(0.503, 0.4228, 0.5833, 0.95)), rounded(Interval(0.0312, 0.0301, 0.0324, 0.95))
+    ('50 % (42 % to 59 %)', '3.12 % (3.01 % to 3.24 %)')
+    >>> rounded(Interval(1.0, 0.9549, 1.0, 0.95))
+    '100 % (95.4 % to 100 %)'
+    """
+    width = max(interval.high - interval.low, 1e-6)
+    digits = min(4, max(0, ceil(-1 - log10(width))))
+    step = 100 * 10**digits
+    low, high = floor(interval.low * step + 1e-9), ceil(interval.high * step - 1e-9)
+    seen = min(high, max(low, round(interval.estimate * step)))
+    if interval.estimate < 1 and seen == step:
+        seen = max(low, step - 1)  # not all
+    ends = {0: "0 %", step: "100 %"}
+    said, least, most = (ends.get(value, f"{value / 10**digits:.{digits}f} %") for value in (seen, low, high))
+    return f"{said} ({least} to {most})"
 
 
 def names(of: Sequence[str]) -> str:
@@ -81,35 +111,53 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
-def _use(card: BundleCard, inputs: ImageInputs | TableInputs) -> list[str]:
+def _purpose(card: BundleCard, inputs: ImageInputs | TableInputs) -> list[str]:
     what = "rows of a table" if isinstance(inputs, TableInputs) else "images"
     negative, positive = map(code, card.classes)
+    where = f" in the column {code(inputs.target)}" if isinstance(inputs, TableInputs) else ""
     return [
-        f"The model gives {what} a score. A higher score is more critical.",
-        f"It raises an alarm for those that look like {positive} (positive), and none for {negative} (negative).",
-        "It is meant for new data that come from the same source as the data below.",
-        "Its scores are not probabilities.",
+        f"This model raises an alarm for {what} that look like {positive}{where}: the positives.",
+        f"All others ({negative}) are the negatives.",
+    ]
+
+
+def _use(inputs: ImageInputs | TableInputs) -> list[str]:
+    what = "row" if isinstance(inputs, TableInputs) else "image"
+    return [
+        f"- The model gives each {what} a score. A higher score is more critical. A score is not a probability.",
+        "- It is meant for new data from the same source as the data below.",
+        "- rankreg cannot know who uses the model and for which decision. Please add it here. rankreg wrote this"
+        " page from `bundle.json` and never reads it back.",
     ]
 
 
 def _promise(card: BundleCard) -> Lines:
-    at = [("Threshold", f"raise an alarm when score ≥ {rounded_threshold(card.threshold.value)}")]
-    if card.threshold.alarm_from is not None:
-        at = answer_lines(card.threshold)
-    return [*at, *promise_lines(card.threshold)]
+    ((heading, said),) = answer_lines(card.threshold)
+    return [
+        *promise_lines(card.threshold),
+        ("What this means", MEANINGS[card.threshold.kind]),
+        (heading, f"{said} (rounded; exact in `bundle.json`)"),
+    ]
 
 
 def _price(card: BundleCard) -> Lines:
     """False alarms on the test part if there is one, else on samples judged by members that have not seen them."""
-    for name, where in (("test", "the test part"), ("judged", "samples that the judging members had not seen")):
+    unseen = "the data below, each sample scored only by models that had not learned from it"
+    for name, where in (("test", "the test part"), ("judged", unseen)):
         found = card.metrics.get(name)
         if isinstance(found, dict) and "fpr" in found:
             fpr, recall = Interval(**found["fpr"]), Interval(**found["recall"])
-            counted = f"{found['positives']:,} positives and {found['negatives']:,} negatives: {where}"
+            two = card.threshold.alarm_from is None
+            heading, answered = ("False alarms", "") if two else ("Not dismissed", " alarms and reviews")
             return [
-                ("False alarms", f"expect {per_thousand(fpr)} per 1,000 negatives"),
-                ("Caught", f"{bounded(recall)} of these positives"),
-                ("Measured on", f"{counted}; in brackets {percent(fpr.confidence)} intervals"),
+                (heading, f"expect {per_thousand(fpr)}{answered} per 1,000 negatives"),
+                ("Caught", f"{rounded(recall)} of the positives at hand"),
+                *_real(found),
+                ("Measured on", f"{found['positives']:,} positives and {found['negatives']:,} negatives: {where}"),
+                (
+                    "In brackets",
+                    f"the range that these data leave open ({percent(fpr.confidence)} intervals)",
+                ),
             ]
     certificate = card.threshold.certificate or {}
     if {"fpr", "fpr_at_most", "fpr_confidence", "negatives"} <= certificate.keys():
@@ -121,12 +169,33 @@ def _price(card: BundleCard) -> Lines:
     return [("False alarms", "not measured: use `rankreg evaluate` with labelled data")]
 
 
+def _real(found: dict[str, Any]) -> Lines:
+    """The share of alarms that are real: it depends on how frequent positives are."""
+    answers = found.get("answers") or {}
+    precision = answers.get("precision") if answers else found.get("precision")
+    if precision is None:
+        return []
+    frequent = share(found["positives"] / (found["positives"] + found["negatives"]))
+    return [
+        (
+            "Real alarms",
+            f"{rounded(Interval(**precision))} of the alarms, if {frequent} of all samples are positive, as here."
+            " Where positives are rarer, fewer alarms are real.",
+        )
+    ]
+
+
 def _parts(card: BundleCard) -> list[str]:
+    judges = " and judges" if "judged" in card.metrics else ""
     rows = [
-        [PARTS.get(name, "other"), *(f"{part.get(count, 0):,}" for count in ("samples", "positives"))]
+        [
+            PARTS.get(name, "other") + (judges if name == "train" else ""),
+            *(f"{part.get(count, 0):,}" for count in ("samples", "positives")),
+            share(part.get("positives", 0) / max(1, part.get("samples", 0))),
+        ]
         for name, part in card.parts.items()
     ]
-    return _table(["part", "samples", "positives"], rows)
+    return _table(["part", "samples", "positives", "share"], rows)
 
 
 def _columns(inputs: ImageInputs | TableInputs) -> list[str]:
@@ -134,12 +203,12 @@ def _columns(inputs: ImageInputs | TableInputs) -> list[str]:
         return [f"- **Images:** resized to {inputs.height} × {inputs.width} pixels."]
     number, category = ([one.name for one in kind] for kind in (inputs.numeric, inputs.categorical))
     lines = [
-        ("Target", f"{code(inputs.target)}, positive: {code(inputs.positive)}"),
-        ("Numbers used", f"{len(number):,}: {names(number)}"),
-        ("Categories used", f"{len(category):,}: {names(category)}"),
-        ("Not learned from", f"{len(inputs.unused):,}: {names(inputs.unused)}"),
+        (f"Columns of numbers ({len(number):,})", names(number)),
+        (f"Columns of categories ({len(category):,})", names(category)),
+        (f"Columns not learned from ({len(inputs.unused):,})", names(inputs.unused)),
     ]
-    return _bullets([line for line in lines if not line[1].startswith("0: ")])
+    target = ("Target", f"{code(inputs.target)}, positive: {code(inputs.positive)}")
+    return _bullets([target, *(line for line in lines if line[1])])
 
 
 def _learners(card: BundleCard) -> list[str]:
@@ -152,18 +221,30 @@ def _learners(card: BundleCard) -> list[str]:
             one.name,
             KINDS[one.kind],
             f"{one.members}",
-            percent(round(sum(one.weights) / total, 3)),
-            bounded(Interval(**raced[one.name])) if one.name in raced else "not measured",
+            f"{100 * sum(one.weights) / total:.0f} %",
+            per_thousand(Interval(**raced[one.name])) if one.name in raced else "not measured",
         ]
         for one in card.learners
     ]
     if "average" in raced and len(rows) > 1:
-        rows.append(["average", "", "", "100 %", bounded(Interval(**raced["average"]))])
-    head = ["learner", "kind", "members", "share", f"FPR at {percent(card.threshold.tpr)} TPR"]
+        rows.append(["average", "", "", "100 %", per_thousand(Interval(**raced["average"]))])
+    target = percent(card.threshold.tpr)
+    head = ["learner", "kind", "members", "share", f"false alarms per 1,000 negatives at {target} recall"]
+    note = [
+        "",
+        f"To compare learners, the last column uses the threshold that catches just {target} of the positives at"
+        " hand. The model's own threshold is another one. Its price is above.",
+    ]
     backbone = (
         [] if card.backbone is None else ["", f"Features come from the frozen network {code(card.backbone.name)}."]
     )
-    return ["The score is the average of these learners:", "", *_table(head, rows), *backbone]
+    return [
+        "The score is the average of these learners:",
+        "",
+        *_table(head, rows),
+        *(note if raced else ()),
+        *backbone,
+    ]
 
 
 def _limits(card: BundleCard, inputs: ImageInputs | TableInputs) -> list[str]:
@@ -178,20 +259,23 @@ def _limits(card: BundleCard, inputs: ImageInputs | TableInputs) -> list[str]:
         " `rankreg recertify` tests the threshold on new data.",
     ]
     if threshold.units is None and threshold.kind != "empirical":
+        what, option = ("rows", "--group") if isinstance(inputs, TableInputs) else ("images", "--groups")
+        option = "groups=" if "estimator" in card.training else option
         limits.append(
-            "Every row counts as independent. If several rows belong to one patient, fit again and say so."
+            f"All {what} count as independent. If several {what} belong to one patient, this is wrong: fit again"
+            f" with `{option}`."
         )
     if 0 < trained < FEW:
-        limits.append(f"Few positives trained the model ({trained:,}). Numbers about positives are rough.")
+        limits.append(f"Only {trained:,} positives trained the model. Numbers about positives are rough.")
     if "judged" in card.metrics and "test" not in card.metrics:
-        limits.append("No test part was set aside. The judging members had not seen the samples that they judge.")
+        limits.append("No test part was set aside. The price comes from the training data, as said there.")
     if isinstance(inputs, TableInputs):
         limits.append("A row that cannot be read or scored raises an alarm, and its problem is named.")
     return limits
 
 
 def _steps(card: BundleCard, inputs: ImageInputs | TableInputs) -> list[str]:
-    new = "new.csv" if isinstance(inputs, TableInputs) else "images"
+    new, row = ("new.csv", "row") if isinstance(inputs, TableInputs) else ("images", "image")
     python = [
         "from rankreg.bundle import load_bundle, predict",
         "",
@@ -201,7 +285,8 @@ def _steps(card: BundleCard, inputs: ImageInputs | TableInputs) -> list[str]:
         python = ["from rankreg import RankRegClassifier", "", 'classifier = RankRegClassifier.load("bundle")']
     shell = [f"rankreg predict bundle {new} --out scores.csv"]
     return [
-        "`bundle` is this folder. Nothing in it is executed.",
+        "`bundle` stands for this folder. It holds data and no code: nothing in it is executed.",
+        *([] if "estimator" in card.training else [f"`scores.csv` gets {_answers(card)} for each {row}."]),
         "",
         "```sh",
         *shell,
@@ -213,11 +298,26 @@ def _steps(card: BundleCard, inputs: ImageInputs | TableInputs) -> list[str]:
     ]
 
 
+def _answers(card: BundleCard) -> str:
+    return "a score and an alarm (1 or 0)" if card.threshold.alarm_from is None else "a score and an answer"
+
+
+def _words(card: BundleCard) -> Lines:
+    """The words of this page that a reader may not know."""
+    said = [
+        ("Recall", "the share of the positives that raise an alarm. Also: sensitivity, true positive rate."),
+        ("False alarm", "an alarm for a negative. The share of the negatives without one is the specificity."),
+    ]
+    if card.threshold.kind in ("cross-fitted", "expected"):
+        said.append(("Out-of-fold", "scored by models that have not learned from this sample."))
+    if card.threshold.kind != "empirical":
+        said.append(("Confidence", "how often such a statement is true, over many data sets like this one."))
+    return said
+
+
 def _provenance(card: BundleCard) -> Lines:
     versions = ", ".join(code(f"{name} {version}") for name, version in card.versions.items())
-    said: dict[str, Any] = {
-        name: card.training[name] for name in ("learners", "folds", "seed") if name in card.training
-    }
+    said = {name: card.training[name] for name in ("folds", "seed") if name in card.training}
     settings = [("Settings", code(", ".join(f"{name} {value}" for name, value in said.items())))] if said else []
     return [
         ("Versions", versions),
