@@ -16,7 +16,7 @@ from rankreg.operating.certification import (
 from rankreg.operating.comparison import Comparison, Difference, compare
 from rankreg.operating.crossfitted import cross_fitted_threshold, price_of_certifying
 from rankreg.operating.guarantees import NotEnoughPositives, highest_tpr, positives_needed
-from rankreg.operating.intervals import Interval, auc_interval, fpr_at_tpr_interval
+from rankreg.operating.intervals import Interval, auc_interval, fpr_at_tpr_interval, share_interval
 from rankreg.operating.monitoring import Recertification, Watch, monitor, positives_until_alarm, recertify
 from rankreg.operating.points import CostChoice, Costs, Finding, OperatingPoint, Uncertified, findings
 from rankreg.operating.promise_certification import certify_promises, certify_review
@@ -74,4 +74,5 @@ __all__ = [
     "price_of_certifying",
     "promised_threshold",
     "recertify",
+    "share_interval",
 ]
