@@ -75,6 +75,7 @@ smartquotes = False  # "--tpr" stays as it is typed
 # Docstrings
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 napoleon_use_ivar = True
+napoleon_attr_annotations = False  # types stand in the signature
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True

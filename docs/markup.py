@@ -11,11 +11,20 @@ from typing import Any
 
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
+from numpy.typing import ArrayLike
 from sphinx.application import Sphinx
 from sphinx.util.matching import patfilter
+from sphinx.util.typing import stringify_annotation
 from sphinx.writers.html5 import HTML5Translator
 
 SECTION = re.compile(r"(Args|Attributes|Returns|Yields|Raises|Example|Examples|Note|Notes|References?):$")
+ARRAY_LIKE = [
+    stringify_annotation(ArrayLike, mode) for mode in ("smart", "fully-qualified", "fully-qualified-except-typing")
+]
+ARRAY = re.compile(
+    r"~?(?:numpy\.)?ndarray\[~?(?:typing\.)?tuple\[~?(?:typing\.)?Any, \.\.\.\],"
+    r" ~?(?:numpy\.)?dtype(\[[^\[\]]*\])\]"
+)
 DECISION = re.compile(r"docs/decisions/(\d{4})\b")
 PERCENT = re.compile(r"(?<=\d) (?=[%×])")  # no line ends between a number and its unit
 TUTORIALS = ("pytorch_loop.py", "own_table.py", "own_images.py", "operating_point.py")  # as they are listed
@@ -94,6 +103,19 @@ def docstring_to_rest(app: Sphinx, kind: str, name: str, value: Any, options: An
     lines[:] = found
 
 
+def short_signature(
+    app: Sphinx, kind: str, name: str, value: Any, options: Any, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """numpy's ArrayLike and NDArray by their names, not by what they stand for."""
+
+    def short(text: str | None) -> str | None:
+        for spelled in ARRAY_LIKE:
+            text = text and text.replace(spelled, "ArrayLike")
+        return text and ARRAY.sub(r"NDArray\1", text)
+
+    return short(signature), short(returned)
+
+
 def _links(line: str, app: Sphinx) -> str:
     if line.lstrip().startswith((">>>", "...")):
         return line
@@ -133,6 +155,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("section_contents", {}, "env")
     app.connect("source-read", complete_page)
     app.connect("doctree-read", set_text)
+    app.connect("autodoc-process-signature", short_signature)
     app.connect("autodoc-process-docstring", docstring_to_rest, priority=400)  # before napoleon
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
