@@ -23,10 +23,10 @@ extensions = [
 ]
 exclude_patterns = ["tutorials", "gallery/sg_execution_times.rst", "sg_execution_times.rst"]
 
-# What stands under which page: (pages, options of the table of contents).
+# What stands under which page, in the order in which it is read: caption → pages. A star takes what is not named.
 section_contents = {
-    "index": (
-        [
+    "index": {
+        "": [
             "Quick start <quick-start>",
             "Tutorials <gallery/index>",
             "How-to <how-to/index>",
@@ -36,15 +36,35 @@ section_contents = {
             "Reference <reference/index>",
             "Project <project>",
         ],
-        [":hidden:"],
-    ),
-    "how-to/index": (["*", "/coming-from/*"], [":maxdepth: 1"]),
-    "guide/index": (["*"], [":hidden:"]),
-    "theory/index": (["*", "/how-many-positives"], [":hidden:"]),
-    "results": (["more-results", "fit", "tabular", "guarantees", "speed", "tables/*"], [":hidden:"]),
-    "reference/index": (["api/*", "commands/*"], [":hidden:"]),
-    "project": (["architecture", "decisions/README", "changelog", "contributing"], [":hidden:"]),
-    "decisions/README": (["0*"], [":hidden:"]),
+    },
+    "how-to/index": {
+        "Questions": [
+            "recall-floor",
+            "few-positives",
+            "threshold-per-class-or-group",
+            "sensitivity-at-specificity",
+            "loss-without-sampler",
+            "drift",
+            "larger-than-memory",
+            "*",
+        ],
+        "Coming from": [
+            "scikit-learn </coming-from/tuned-threshold>",
+            "imbalanced-learn </coming-from/imbalanced-learn>",
+            "MAPIE </coming-from/mapie>",
+            "LibAUC </coming-from/libauc>",
+            "/coming-from/*",
+        ],
+    },
+    "guide/index": {"": ["pytorch", "own-data", "operating-point", "scikit-learn", "boosting", "lightning", "*"]},
+    "theory/index": {"": ["rank-gradient", "thresholds", "by-heart", "*", "/how-many-positives"]},
+    "results": {
+        "Pages": ["more-results", "fit", "tabular", "guarantees", "speed"],
+        "Tables of the bench": ["tables/*"],
+    },
+    "reference/index": {"Python": ["api/*"], "Commands": ["commands/*"]},
+    "project": {"": ["architecture", "decisions/README", "changelog", "contributing"]},
+    "decisions/README": {"": ["0*"]},
 }
 
 # Markdown
@@ -55,6 +75,7 @@ smartquotes = False  # "--tpr" stays as it is typed
 # Docstrings
 autodoc_default_options = {"members": True, "member-order": "bysource"}
 napoleon_use_ivar = True
+napoleon_attr_annotations = False  # types stand in the signature
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
@@ -67,6 +88,8 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
     "download_all_examples": False,
+    "within_subsection_order": "docs.markup.TutorialOrder",
+    "min_reported_time": 1e9,  # how long a script took on this machine says little
     "show_memory": False,
     "show_signature": False,
     "abort_on_example_error": True,

@@ -108,7 +108,9 @@ def _described(typed: str, command: Any, underline: str) -> list[str]:
     usage = " ".join([typed, *command.collect_usage_pieces(context)])
     text = [*_heading(typed, underline), f".. program:: {typed}", "", *_markup(command.help or ""), ""]
     text += [".. code-block:: text", "", f"   {usage}", ""]
-    text += [*_markup(command.epilog), ""] if command.epilog else []
+    if command.epilog:
+        heading, *examples = command.epilog.split("\n\n")
+        text += [heading, "", ".. code-block:: console", "", *(f"   {example}" for example in examples), ""]
     for parameter in command.get_params(context):
         text += _parameter(parameter, context)
     return text

@@ -1,5 +1,6 @@
 """The package as a newcomer meets it: its names, its README, its command."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -7,13 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from docs.reference_pages import commands, homes
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.utils.data import DataLoader, TensorDataset
-from typer.main import get_command
 
 import rankreg
-from rankreg.cli import app
 
 ROOT = Path(__file__).parents[1]
 HOW_TO = sorted(set(ROOT.glob("docs/how-to/*.md")) - {ROOT / "docs/how-to/index.md"})
@@ -86,11 +86,40 @@ def test_the_five_line_example_adds_five_lines() -> None:
     assert len(marked) == 5
 
 
-def test_every_command_in_the_documents_exists() -> None:
-    commands = get_command(app).commands  # type: ignore[attr-defined]
-    mentioned = set(re.findall(r"^    rankreg ([a-z]+)", "".join(PAGES.values()), flags=re.MULTILINE))
-    assert mentioned
-    assert mentioned <= commands.keys()
+def test_the_documents_import_public_names_only() -> None:
+    """What a page tells people to import is in the reference."""
+    tutorials = [script.read_text(encoding="utf-8") for script in (ROOT / "docs/tutorials").glob("*.py")]
+    blocks = [
+        block for page in PAGES.values() for block in re.findall(r"```py(?:thon)?\n(.*?)```", page, re.DOTALL)
+    ]
+    imported = {
+        f"{node.module}.{name.name}"
+        for code in (*tutorials, *blocks)
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "rankreg"
+        for name in node.names
+    }
+    assert len(imported) > 30
+    assert sorted(imported - homes().keys()) == []
+
+
+def test_every_command_and_option_in_the_documents_exists() -> None:
+    """Lines that are typed, and commands within sentences."""
+    text = "\n".join(PAGES.values())
+    typed = re.findall(r"^(?:    )(rankreg [a-z].*)", text, flags=re.MULTILINE)
+    typed += [
+        line for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL) for line in block.splitlines()
+    ]
+    typed += [" ".join(code.split()) for code in re.findall(r"`(rankreg [a-z][^`]*)`", text)]
+    known = commands()
+    assert len(typed) > 60
+    for line in typed:
+        words = line.partition(" #")[0].split()
+        name = next((" ".join(words[:n]) for n in (3, 2) if " ".join(words[:n]) in known), None)
+        assert name, f"no such command: {line}"
+        options = {option for parameter in known[name].params for option in parameter.opts}
+        used = {word.partition("=")[0] for word in words if word.startswith("--")}
+        assert used <= options | {"--help"}, f"no such option: {line}"
 
 
 def test_the_console_script_shows_its_version_and_refuses_unknown_commands() -> None:

@@ -1,4 +1,4 @@
-"""The README is one page, and everything in it runs and prints what it shows."""
+"""README and quick start: each is one page, and everything in it runs and prints what it shows."""
 
 import re
 from pathlib import Path
@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from rankreg.operating import positives_needed
 from tests.documents import run_page, shown_in
 
+QUICK_START = (Path(__file__).parents[1] / "docs/quick-start.md").read_text(encoding="utf-8")
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 TOLERANCE = 0.15  # of the fit's numbers, which depend on the processor
 
@@ -37,6 +38,17 @@ def test_its_blocks_run_in_order_and_print_what_it_shows(tmp_path: Path, monkeyp
     fitted, certified = README.split("## The operating point")
     assert run_page(fitted, tmp_path, names, tolerance=TOLERANCE) == 2
     assert run_page(certified, tmp_path, names) == 1
+
+
+@pytest.mark.slow
+def test_the_blocks_of_the_quick_start_run_in_order_and_print_what_they_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scores, table = QUICK_START.split("## A model for a table")
+    assert run_page(scores, tmp_path, {}) == 2
+    assert run_page(table, tmp_path, {}, tolerance=TOLERANCE) == 3
+    assert (tmp_path / "model/report.html").is_file()
 
 
 def test_its_numbers_of_positives_are_those_that_certify() -> None:

@@ -84,6 +84,15 @@ def test_every_command_and_option_is_in_the_reference(site: Path) -> None:
     assert missing == []
 
 
+def test_the_index_of_the_reference_leads_to_every_page_of_it(site: Path) -> None:
+    folder = site / "reference"
+    pages = {
+        page.relative_to(folder).as_posix() for kind in ("api", "commands") for page in (folder / kind).glob("*")
+    }
+    text = (ROOT / "docs/reference/index.md").read_text(encoding="utf-8")
+    assert {page.replace(".html", ".rst") for page in pages} == set(re.findall(r"\((\w+/[\w.-]+\.rst)\)", text))
+
+
 def test_every_link_leads_to_a_page_and_a_place_of_the_site_and_nothing_is_loaded_from_elsewhere(
     site: Path,
 ) -> None:

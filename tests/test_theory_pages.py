@@ -1,4 +1,4 @@
-"""The theory, coming-from and how-many-positives pages say what code and records say."""
+"""The theory, coming-from and how-many-positives pages, and those of studies, say what code and records say."""
 
 import math
 import re
@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 import torch
 from benchmarks import coverage_study, mapie_peer, promise_study, resampling_peer, threshold_peer
+from benchmarks.fit_study.rendering import page as fit_page
+from benchmarks.tabular_study.rendering import page as tabular_page
 from docs.blocks import BLOCKS, DOCS, ROOT, fit_gives, mapie_records, pages, rendered
 from docs.pictures import DRAWN, LABELS, PICTURES, SCORES, draw, expected_fpr, numbers, recorded, steps
 from scipy.special import ndtr
@@ -172,6 +174,11 @@ def test_the_tables_of_guarantees_are_those_of_the_records() -> None:
     page = (DOCS / "guarantees.md").read_text()
     assert promise_study.table(pd.read_csv(ROOT / promise_study.PLACE)) in page
     assert mapie_peer.markdown(mapie_records()) in page
+
+
+def test_the_pages_of_the_studies_on_tables_say_what_their_records_say() -> None:
+    assert (DOCS / "fit.md").read_text() == fit_page(ROOT / "records/fit"), "python -m benchmarks.fit_study page"
+    assert (DOCS / "tabular.md").read_text().strip() == tabular_page(ROOT / "records/tabular").strip()
 
 
 def test_what_is_said_about_scikit_learns_thresholds_is_so() -> None:

@@ -123,7 +123,7 @@ def _verdict(rows: pd.DataFrame) -> str:
     lines = []
     for name in ("rankreg fit 0.1", best, alone):
         gap = (by_table.loc[OURS]["fpr95"] - by_table.loc[name]["fpr95"]).to_numpy()
-        lines.append(f"- {name}: {mean[name]:.1f} %; `rankreg fit` less this {interval(gap)} points")
+        lines.append(f"- {name}: {mean[name]:.1f} %; `rankreg fit` − this: {interval(gap)} points")
     halvings = rows["repetition"].nunique()
     return "\n".join(
         [

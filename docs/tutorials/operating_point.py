@@ -7,7 +7,9 @@ You have scores and labels, and perhaps not even the model. This page goes the w
 threshold, promise something, compare two models, and watch the threshold once it is in use.
 
 The scores come from two models of a screening test. We make the patients ourselves, so that we can
-look up at the end whether the promises held. Nothing here imports torch.
+look up at the end whether the promises held. Some settings of these patients were changed after we
+had seen results, so that every step has something to show. So the page is an example, not evidence.
+Nothing here imports torch.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +31,8 @@ from rankreg.operating import (
 # %%
 # The scores
 # ----------
-# 5 % of the patients are ill. Model *new* separates them a little better than model *old*. Both score
-# the same patients, so their errors are related.
+# 5 % of the patients are ill. Model *new* separates them a little better than model *old*. Both
+# score the same patients, so their errors are related.
 
 
 def screen(
@@ -52,10 +54,10 @@ print(f"{len(ill):,} patients, {ill.sum():.0f} of them ill")
 # %%
 # Choose
 # ------
-# The target was fixed before anyone saw the scores: at least 95 % of the ill raise an alarm. The usual
-# way is to place the threshold where 95 % of these ill patients lie above it. On new patients this
-# misses the target about half of the time. ``certify`` takes a slightly lower threshold and promises
-# the 95 % with a confidence of 95 %.
+# The target was fixed before anyone saw the scores: at least 95 % of the ill raise an alarm. The
+# usual way is to place the threshold where 95 % of these ill patients lie above it. On new patients
+# this misses the target about half of the time. ``certify`` takes a slightly lower threshold and
+# promises the 95 % with a confidence of 95 %.
 #
 # On files: ``rankreg certify scores.csv --label ill --score new --tpr 0.95 --json > point.json``
 
@@ -66,12 +68,12 @@ print(f"certified  alarm when score ≥ {point.threshold:.2f}, FPR {point.fpr:.1
 print(f"chance that the recall is below 95 %: usual {usual.shortfall_risk:.0%}, certified at most 5 %")
 
 # %%
-# Does it hold? We made the scores: those of the ill have a normal distribution around 2.5. So we can
-# repeat the choice on 400 fresh samples and compute the true recall of each threshold.
+# Does it hold? We made the scores: those of the ill have a normal distribution around 2.5. So we
+# can repeat the choice on 400 fresh samples and compute the true recall of each threshold.
 
 
 def true_recall(threshold: float) -> float:
-    """The share of all ill patients, of whom there is no end, that score at or above the threshold."""
+    """The share of all future ill patients that score at or above the threshold."""
     return float(norm.sf(threshold, loc=2.5))
 
 
@@ -104,14 +106,14 @@ for closest in conflict.closest:
 print("more samples would settle it:", conflict.more_positives is not None)
 
 # %%
-# No threshold keeps both. The answer also says that more data will not help: the two shares conflict
-# in this sample, so it takes a better model or another wish. The closest promises were found by
-# looking at these patients. Certify one of them on fresh patients before you rely on it.
+# No threshold keeps both. The answer also says that more data will not help: the two shares
+# conflict in this sample, so it takes a better model or another wish. The closest promises were
+# found by looking at these patients. Certify one of them on fresh patients before you rely on it.
 #
 # A person can take the doubtful ones
 # -----------------------------------
-# Two thresholds give three answers. At or above the upper one, at least 80 % of the alarms are real.
-# Below the lower one, patients are dismissed. Between the two, a doctor looks.
+# Two thresholds give three answers. At or above the upper one, at least 80 % of the alarms are
+# real. Below the lower one, patients are dismissed. Between the two, a doctor looks.
 
 review = certify_review(ill, new, tpr=0.95, precision=0.8)
 print(f"alarm    from {review.alarm_from:.2f}: {review.alarms_per_1000:4.0f} of 1,000 patients")
@@ -134,7 +136,8 @@ plt.show()
 # %%
 # Is the new model better?
 # ------------------------
-# Compare on the same patients. ``compare`` shows *a* − *b*, so a negative FPR favours *a*, the new model.
+# Compare on the same patients. ``compare`` shows *a* − *b*, and *a* is the new model. So a negative
+# difference of the FPR favours the new model.
 
 whole = compare(ill, new, old)
 part = compare(ill[:1000], new[:1000], old[:1000])
@@ -157,7 +160,7 @@ for name, found in [("4,000 patients", whole), ("first 1,000", part)]:
 # - ``monitor`` needs confirmed ill patients. It asks whether the recall has fallen below 95 %.
 # - ``drift`` needs no labels. It asks whether scores still come as they did.
 #
-# You may look after every patient. Each test raises a false alarm with a chance of at most 5 %, ever.
+# You may look after every patient: the chance that a test ever raises a false alarm is at most 5 %.
 #
 # In one clinic the illness becomes harder to see. In the other a new device raises all scores a
 # little. Which test notices?
@@ -188,9 +191,9 @@ for name in clinics:
     )
 
 # %%
-# Each test sees its own change and not the other one. The ill are rare, so their change is lost among
-# all scores. And higher scores do not lower the recall; they raise the number of alarms. Drift is a
-# reason to look, not a verdict.
+# Each test sees its own change and not the other one. The ill are rare, so their change is lost
+# among all scores. Higher scores do not lower the recall, but they raise the number of alarms.
+# Drift is a reason to look, not a verdict.
 #
 # No alarm is no proof either. Ask how long a fall would stay unseen:
 
@@ -217,13 +220,14 @@ print(
 # %%
 # Decide
 # ------
-# What you can now defend: the threshold, the promise and its confidence, the price per 1,000 patients,
-# the comparison with the old model, and the plan for watching it. What you cannot promise: that new
-# patients come like the old ones. That is what the last two tests are for.
+# What you can now defend: the threshold, the promise and its confidence, the price per 1,000
+# patients, the comparison with the old model, and the plan for watching it. What you cannot
+# promise: that new patients come like the old ones. That is what the last two tests are for.
 #
 # Next
 # ----
 # - The same from files, with dates: :doc:`/guide/operating-point`.
 # - Several rows of one patient are not independent. Name the patient: ``units=`` or ``--unit``.
 # - How often promises hold, by simulation: :doc:`/guarantees`.
-# - A page for those who decide: ``rankreg report old.csv new.csv --label ill --score s --out report.html``.
+# - A page for those who decide:
+#   ``rankreg report old.csv new.csv --label ill --score s --out report.html``.

@@ -4,9 +4,10 @@ A table of claims: from a CSV file to alarms
 
 You have a table. One class is rare, and a miss is expensive. You want a model, a threshold that
 catches 90 % of the rare class, and an honest price. Here the table holds insurance claims, and the
-rare class is fraud. We make the table ourselves, so the true answer is known.
+rare class is fraud. We make the table ourselves, so the true answer is known. Settings of the
+table were changed after we had seen results. So the numbers are an example, not evidence.
 
-The same steps work from the command line. Each is shown beside its Python door.
+The same steps work from the command line. Each command is shown beside its Python call.
 """
 
 import tempfile
@@ -17,8 +18,7 @@ import numpy as np
 import pandas as pd
 
 from rankreg.bundle import evaluate, load_bundle, predict
-from rankreg.datasets.description import describe
-from rankreg.fit import Source, fit, read_source
+from rankreg.fit import Source, describe, fit, read_source
 from rankreg.metrics import roc
 
 folder = Path(tempfile.mkdtemp())
@@ -75,8 +75,8 @@ print("\n".join(description))
 # money is recovered *after* a fraud is found, so a new claim does not have it. We drop the column.
 # rankreg names such columns and removes nothing by itself.
 #
-# The other lines are worth a look too. The claim number is left out as an identifier. The day became
-# a date, the question marks became missing values.
+# The other lines are worth a look too. The claim number is left out as an identifier. The day
+# became a date, the question marks became missing values.
 #
 # Fit
 # ---
@@ -94,9 +94,9 @@ print(f"chosen by {threshold.calibration_positives} frauds, for a recall of {thr
 print(f"false alarms per 1,000 honest claims: {1000 * fitted.judged.fpr.estimate:.0f}")
 
 # %%
-# *Cross-fitted* is not *certified*. Simulations show that the recall is reached with 95 % confidence.
-# Proven is only that it is at least 80 % on average. A proof of 90 % needs at least 29 frauds that
-# train nothing. This table would lose more than a third of its frauds.
+# *Cross-fitted* is not *certified*. Simulations show that the recall is reached with 95 %
+# confidence. Proven is only that it is at least 80 % on average. A proof of 90 % needs at least 29
+# frauds that train nothing. This table would lose more than a third of its frauds.
 #
 # Which learner was the best? The intervals overlap widely, so these data do not tell the learners
 # apart. That is one reason to average them instead of picking a winner.
@@ -129,8 +129,8 @@ print(pd.read_csv(folder / "scores.csv").iloc[5:10].to_string(index=False))
 # ---------------------
 # ``rankreg evaluate model labelled.csv --out labelled-scores.csv``
 #
-# In real life the labels of new claims come late and few. Here we can make 20,000 labelled claims and
-# look at the truth.
+# In real life the labels of new claims come late and few. Here we can make 20,000 labelled claims
+# and look at the truth.
 
 make_claims(20_000, seed=3).to_csv(folder / "labelled.csv", sep=";", index=False)
 bundle = load_bundle(folder / "model")
@@ -139,10 +139,11 @@ for name, share in [("recall", truth.recall), ("FPR", truth.fpr), ("precision", 
     print(f"{name:10} {share.estimate:6.1%}  ({share.low:.1%} to {share.high:.1%})")
 
 # %%
-# The recall is above 90 %, as promised. The FPR is somewhat lower than out of fold: new claims are scored
-# by the average of all members, a row of the table only by the few that had not seen it. This is one
-# draw of a table. :doc:`Decision 0045 </decisions/0045-cross-fitting>` shows how often the recall holds
-# over many draws.
+# The recall is above 90 %, as promised. The FPR is somewhat lower than out of fold. A new claim is
+# scored by the average of all members. A row of the table is scored only by the few members that
+# have not seen it. This is one draw of a table.
+# :doc:`Decision 0045 </decisions/0045-cross-fitting>` shows how often the recall holds over many
+# draws.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 scored = pd.read_csv(folder / "labelled-scores.csv")
@@ -178,12 +179,12 @@ print(f"out of fold: recall {leaked.judged.recall.estimate:.1%}, FPR {leaked.jud
 print(f"new claims:  recall {leaked_truth.recall.estimate:.1%}, FPR {leaked_truth.fpr.estimate:.1%}")
 
 # %%
-# No statistics can see this, because the training rows and the new rows differ. Only the person who
-# knows when a column is filled in can.
+# No statistic of the training rows can show this: in them the column is filled in. You must know
+# when a column is filled in.
 #
 # Decide
 # ------
-# The model goes into use if about that many false alarms are worth catching nine frauds in ten.
+# Use the model if catching nine frauds in ten is worth that many false alarms.
 # ``model/report.html`` shows this price to the person who decides, with sliders for other targets.
 
 print(sorted(path.name for path in (folder / "model").iterdir()))

@@ -28,6 +28,8 @@ from rankreg.table_files import (
     row_words,
 )
 
+__all__ = ["ScoreColumns"]
+
 # A threshold must equal the score it was taken from; since 3.1 pandas reads every digit by default.
 EXACT: dict[str, Any] = (
     {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
@@ -44,11 +46,18 @@ PROMISES: dict[str, Per] = {"row": "row", "unit": "unit"}
 class ScoreColumns:
     """Which columns of a score file hold what.
 
-    label: None if every row is a positive.
-    group: groups that must each have the recall.
-    time: numbers or ISO 8601 dates to sort the rows by.
-    unit: independent units such as patients.
-    separator: one character or "tab".
+    Attributes:
+        score: the column of scores.
+        label: the column of labels; None if every row is a positive.
+        labels: which label values are positive and which negative.
+        id: the column that names the rows.
+        group: groups that must each have the recall.
+        time: numbers or ISO 8601 dates to sort the rows by.
+        unit: independent units such as patients.
+        separator: one character or "tab".
+
+    >>> ScoreColumns("s", "y", unit="patient").wanted()
+    ['s', 'y', 'patient']
     """
 
     score: str

@@ -42,6 +42,8 @@ from rankreg.table_files import (
     row_words,
 )
 
+__all__ = ["SummaryTable", "read_summary", "summarize_dask"]
+
 ROWS = 1 << 19  # of a piece
 HELD = 1 << 24  # negatives' scores that are kept; if there are more, the files are read a second time
 BLOCK = 1 << 20  # bytes
@@ -62,7 +64,13 @@ class Part(NamedTuple):
 class SummaryTable:
     """The summary of score files, how their labels were read, and if asked for the hardest rows.
 
-    parts: the files; the places of the hardest rows are counted over all of them.
+    Attributes:
+        summary: the scores, as the functions of `rankreg.operating` take them.
+        reading: which label values were taken for positive and negative.
+        parts: the files; the places of the hardest rows are counted over all of them.
+        hardest: the hardest rows of each class, or None.
+        units: None, since units need the rows themselves.
+        groups: None, since groups need the rows themselves.
     """
 
     summary: ScoreSummary
@@ -103,11 +111,26 @@ def read_summary(
 ) -> SummaryTable:
     """Read score files of any size; two passes if they hold many rows.
 
-    A row without a usable score or label is an error that names the row, as for `read_scores`.
+    Args:
+        path: a CSV file, also compressed, or a Parquet file; a folder of such files; or a pattern such as
+            scores/2025-01.parquet with a star in it.
+        columns: which columns hold score and label.
+        levels: further thresholds at which negatives are counted. With `hardest`, they may follow from what the
+            first pass has seen.
+        hardest: how many of the hardest rows of each class to name.
 
-    path: a CSV file, also compressed, or a Parquet file; a folder of such files; or a pattern such as
-    scores/*.parquet. levels: further thresholds at which negatives are counted. With `hardest`, they may follow
-    from what the first pass has seen. hardest: how many of the hardest rows of each class to name.
+    Returns:
+        The summary, and how the labels were read.
+
+    Raises:
+        ValueError: a row has no usable score or label; the message names the row.
+
+    >>> from rankreg.operating import certify
+    >>> rows = [f"{k % 10 == 0:d},{k % 10 == 0:d}.{k}" for k in range(1000)]
+    >>> _ = Path("scores.csv").write_text("y,s\\n" + "\\n".join(rows))
+    >>> summary = read_summary(Path("scores.csv"), ScoreColumns("s", "y")).summary
+    >>> certify(summary, tpr=0.95).positives
+    100
     """
     if columns.label is None:
         raise ValueError("labels are needed to tell positives from negatives: name the label column")
@@ -131,7 +154,18 @@ def read_summary(
 def summarize_dask(frame: Any, columns: ScoreColumns) -> SummaryTable:
     """The summary of a Dask DataFrame, counted by the cluster; only O(#positives) numbers travel.
 
-    frame: a `dask.dataframe.DataFrame`, on whatever scheduler is active. columns: score and label.
+    Args:
+        frame: a `dask.dataframe.DataFrame`, on whatever scheduler is active.
+        columns: which columns hold score and label.
+
+    Returns:
+        The summary, and how the labels were read.
+
+    Raises:
+        ValueError: a row has no usable score or label; the message names the partition and the row.
+
+    >>> summarize_dask(frame, ScoreColumns("s", "y")).summary.auc()  # doctest: +SKIP
+    0.93
     """
     from dask import compute, delayed  # type: ignore[attr-defined]
 

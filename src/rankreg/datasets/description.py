@@ -44,6 +44,12 @@ class Leak:
 def describe(own: OwnTable) -> list[str]:
     """How the table was read, as lines for the terminal: likely leaks first.
 
+    Args:
+        own: a table that was read, e.g. `read_source(source, folder).table`.
+
+    Returns:
+        Lines to print.
+
     >>> from pathlib import Path
     >>> from rankreg.datasets.table import read_own_table
     >>> rows = [f"{k};{k % 7},5;2024-01-{k % 28 + 1:02};{int(k % 5 == 0)}" for k in range(100)]

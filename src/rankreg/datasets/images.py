@@ -268,6 +268,15 @@ def suspected_groups(ids: Sequence[str]) -> str | None:
 
     Such images must stay together, or a model is judged on things that it was trained on. Counters alone
     (IMG_0001, IMG_0002) and dates suggest nothing. Names are compared across class folders.
+
+    Args:
+        ids: paths of images below the folder, with their class folder.
+
+    Returns:
+        The warning, or None if nothing is suspected.
+
+    >>> print(suspected_groups(["ok/tile-1-a.png", "ok/tile-1-b.png", "ok/tile-2-a.png", "ok/tile-2-b.png"])[:56])
+    4 of 4 file names suggest several images of one thing, f
     """
     things: dict[tuple[str, str], list[str]] = {}
     for name in ids:

@@ -4,9 +4,21 @@
 the model and saves it. `settings` says how networks are trained.
 """
 
+from rankreg.datasets.description import describe
+from rankreg.datasets.images import suspected_groups
 from rankreg.fit.learners import LEARNERS
 from rankreg.fit.network import settings
 from rankreg.fit.pipeline import Fitted, fit
 from rankreg.fit.sources import Source, load_source, read_source
 
-__all__ = ["LEARNERS", "Fitted", "Source", "fit", "load_source", "read_source", "settings"]
+__all__ = [
+    "LEARNERS",
+    "Fitted",
+    "Source",
+    "describe",
+    "fit",
+    "load_source",
+    "read_source",
+    "settings",
+    "suspected_groups",
+]

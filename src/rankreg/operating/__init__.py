@@ -13,7 +13,7 @@ from rankreg.operating.certification import (
 )
 from rankreg.operating.comparison import Comparison, Difference, compare
 from rankreg.operating.guarantees import NotEnoughPositives, highest_tpr, positives_needed
-from rankreg.operating.intervals import Interval, auc_interval, fpr_at_tpr_interval
+from rankreg.operating.intervals import Interval, auc_interval, fpr_at_tpr_interval, share_interval
 from rankreg.operating.monitoring import Recertification, Watch, monitor, positives_until_alarm, recertify
 from rankreg.operating.points import CostChoice, Costs, Finding, OperatingPoint, Uncertified, findings
 from rankreg.operating.promise_certification import (
@@ -83,4 +83,5 @@ __all__ = [
     "price_of_certifying",
     "promised_threshold",
     "recertify",
+    "share_interval",
 ]

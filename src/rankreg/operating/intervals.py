@@ -72,7 +72,20 @@ class Interval(Record):
 
 
 def share_interval(successes: int, trials: Trials, *, confidence: float = CONFIDENCE) -> Interval:
-    """A share with its two-sided interval: exact (Clopper–Pearson), or over units."""
+    """A share with its two-sided interval: exact (Clopper–Pearson), or over units.
+
+    Args:
+        successes: how many of the trials succeeded, e.g. how many positives raised an alarm.
+        trials: how many trials there were, or the units to which their rows belong.
+        confidence: of the interval.
+
+    Returns:
+        The share and its bounds.
+
+    >>> share = share_interval(38, 40)
+    >>> f"{share.estimate:.3f} ({share.low:.3f} to {share.high:.3f})"
+    '0.950 (0.831 to 0.994)'
+    """
     each_side = (1 + check_confidence(confidence)) / 2
     low, high = bounds(np.array(successes), trials, each_side)
     return Interval(successes / rows_of(trials), float(low), float(high), confidence)
