@@ -33,8 +33,8 @@ from rankreg.terminal import progress_bar
 from rankreg.train import DivergenceError
 from rankreg.train.config import renamed
 from rankreg.train.folder import locked
-from rankreg.train.run import epochs
 from rankreg.train.loop import derived_seed
+from rankreg.train.run import epochs
 from rankreg.tune.search_data import Data, identity, load_parts
 from rankreg.tune.space import DONE, Space
 
