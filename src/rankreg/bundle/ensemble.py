@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from rankreg.backbones import TimmShape, features
 from rankreg.bundle.card import LearnerCard, tree_file
-from rankreg.bundle.tree_tables import TreeTables
-from rankreg.bundle.trees import Trees, score_trees
+from rankreg.bundle.trees import Trees, TreeTables, score_trees
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.models import Backbone, BackboneShape, ModelShape, build_model
 from rankreg.train import score
