@@ -1,4 +1,4 @@
-"""What a run is, as a frozen value: from TOML or Python, to JSON; unknown keys are refused."""
+"""The settings of a run, as frozen values: from TOML or Python, to JSON; unknown keys are refused."""
 
 import math
 import warnings
