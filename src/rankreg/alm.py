@@ -1,4 +1,4 @@
-"""The baseline that the paper measures against: an augmented Lagrangian that holds positives above negatives.
+"""ALM, the baseline of the paper: an augmented Lagrangian that holds positives above negatives.
 
 Reference: Sangalli et al., "Constrained optimization to train neural networks on critical and under-represented
 classes", NeurIPS 2021.

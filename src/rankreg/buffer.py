@@ -1,4 +1,4 @@
-"""A memory of hard positives that rides along with every batch."""
+"""The buffer: hard positives that are appended to every batch."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self, TypeVar, overload

@@ -1,4 +1,4 @@
-"""Many processes, started by torchrun: who am I, and how do values of all of us come together."""
+"""Many processes, started by torchrun: the rank of this one, and values of all of them brought together."""
 
 import atexit
 import gc

@@ -1,4 +1,4 @@
-"""The rank penalty (Eq. 4): what it costs that positives stand low in the ranking."""
+"""The rank penalty (Eq. 4): the lower a positive ranks, the more it costs."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple

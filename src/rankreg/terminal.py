@@ -1,4 +1,4 @@
-"""Text for a terminal: a name from a file cannot steer it, and a sign that it does not know is spelled out."""
+"""Text for a terminal: control codes are shown, not obeyed, and characters that it lacks are spelled out."""
 
 import codecs
 import inspect

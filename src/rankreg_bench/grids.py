@@ -1,4 +1,4 @@
-"""What is run: data sets and experiments as literal tables, and their runs one by one; no torch."""
+"""Data sets and experiments as literal tables, and the runs that they need; no torch."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""How far the experiments are: what `rankreg bench list`, `run` and `status` show."""
+"""Progress of the experiments: what `rankreg bench list`, `run` and `status` show."""
 
 import time
 from collections.abc import Iterable, Mapping

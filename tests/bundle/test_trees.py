@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rankreg.bundle import trees as trees_module
-from rankreg.bundle.tree_tables import HASHES, TreeTables
-from rankreg.bundle.trees import Tree, Trees, score_trees
+from rankreg.bundle.trees import HASHES, Tree, Trees, TreeTables, score_trees
 from tests.bundle.ensembles import TREES, booster
 
 

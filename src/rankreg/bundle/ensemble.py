@@ -19,8 +19,7 @@ from torch import Tensor, nn
 
 from rankreg.backbones import TimmShape, features
 from rankreg.bundle.card import LearnerCard, tree_file
-from rankreg.bundle.tree_tables import TreeTables
-from rankreg.bundle.trees import Trees, score_trees
+from rankreg.bundle.trees import Trees, TreeTables, score_trees
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.models import Backbone, BackboneShape, ModelShape, build_model
 from rankreg.train import score
@@ -264,10 +263,6 @@ class Ensemble:
         parts = [learner.score(views) for learner in self.learners]
         return np.asarray(np.sum(parts, axis=0) / total, dtype=np.float32)
 
-    def named(self) -> Mapping[str, FittedLearner]:
-        """The learners by their names."""
-        return {learner.name: learner for learner in self.learners}
-
 
 def learner_card(
     fitted: FittedLearner, *, model: ModelShape | None = None, settings: Mapping[str, object] | None = None
@@ -316,8 +311,7 @@ def unpack(
     members: list[Member] = []
     scales = []
     for fold in range(card.members):
-        place = f"{card.name}.{fold}"
-        own = {name[len(place) + 1 :]: value for name, value in arrays.items() if name.startswith(f"{place}.")}
+        own = weights_below(f"{card.name}.{fold}.", arrays)
         try:
             _check_names(own, card.kind)
             scales.append(_scale(own))

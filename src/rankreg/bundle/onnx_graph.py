@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from rankreg.bundle.tree_tables import rounded_down
-from rankreg.bundle.trees import Tree, Trees
+from rankreg.bundle.trees import Tree, Trees, rounded_down
 from rankreg.models import (
     LITE_POOLED,
     MLP,

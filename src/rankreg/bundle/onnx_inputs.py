@@ -1,4 +1,4 @@
-"""What an ONNX model of ours takes: its inputs, the preprocessing inside, words for the caller, made-up samples."""
+"""The inputs of an ONNX model: the preprocessing inside, what is left to the caller, made-up samples."""
 
 from typing import Any
 

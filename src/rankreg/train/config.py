@@ -1,4 +1,4 @@
-"""What a run is, as a frozen value: from TOML or Python, to JSON; unknown keys are refused."""
+"""The settings of a run, as frozen values: from TOML or Python, to JSON; unknown keys are refused."""
 
 import math
 import warnings
@@ -60,6 +60,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }
 SMALL = 48  # pixels: beyond, a stem that quarters the image costs a ninth of the time (docs/decisions/0042)
 
+OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": SGD, "adamw": AdamW}
+
 # From the share of the run that is over, in [0, 1), to the factor of the learning rate.
 SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda done: 1.0,
@@ -71,7 +73,21 @@ class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class SGDSettings(_Settings):
+class _OptimizerSettings(_Settings):
+    name: str
+
+    def make(self, parameters: Iterable[nn.Parameter], rate: float) -> Optimizer:
+        """The optimizer of these parameters.
+
+        Args:
+            parameters: of the network.
+            rate: the learning rate of the first step.
+        """
+        settings: dict[str, Any] = self.model_dump(exclude={"name"})
+        return OPTIMIZERS[self.name](parameters, rate, fused=True, **settings)
+
+
+class SGDSettings(_OptimizerSettings):
     """Stochastic gradient descent with momentum; the defaults are the paper's.
 
     Args:
@@ -87,17 +103,8 @@ class SGDSettings(_Settings):
     momentum: float = Field(default=0.9, ge=0, lt=1)
     weight_decay: NonNegativeFloat = 2e-4
 
-    def make(self, parameters: Iterable[nn.Parameter], rate: float) -> Optimizer:
-        """The optimizer of these parameters.
 
-        Args:
-            parameters: of the network.
-            rate: the learning rate of the first step.
-        """
-        return SGD(parameters, rate, momentum=self.momentum, weight_decay=self.weight_decay, fused=True)
-
-
-class AdamWSettings(_Settings):
+class AdamWSettings(_OptimizerSettings):
     """Adam with decoupled weight decay.
 
     Args:
@@ -112,15 +119,6 @@ class AdamWSettings(_Settings):
     name: Literal["adamw"] = "adamw"
     betas: tuple[float, float] = (0.9, 0.999)
     weight_decay: NonNegativeFloat = 1e-2
-
-    def make(self, parameters: Iterable[nn.Parameter], rate: float) -> Optimizer:
-        """The optimizer of these parameters.
-
-        Args:
-            parameters: of the network.
-            rate: the learning rate of the first step.
-        """
-        return AdamW(parameters, rate, betas=self.betas, weight_decay=self.weight_decay, fused=True)
 
 
 class LossSettings(_Settings):

@@ -1,4 +1,4 @@
-"""A run's folder: whole files or none, one process at a time, and never two runs mixed up."""
+"""The folder of a run: files are written whole, one process at a time, and two runs never share it."""
 
 import hashlib
 import io

@@ -173,7 +173,7 @@ def _epochs(training: Training, folder: Path | None, progress: bool | None) -> I
             for batch in training.batches.epoch(training.epoch, start=training.steps_done):
                 training.step(batch)
                 bar.advance(shown)
-                if folder is not None and world.any(request.made):
+                if folder is not None and world.any(request.is_set()):
                     _save(training, folder)
                     raise Interrupted(
                         f"stopped in epoch {training.epoch + 1} after step {training.steps_done} of {steps},"
@@ -217,23 +217,17 @@ def _alone(config: TrainConfig) -> World:
     return World(device=device_named(config.device, 0))
 
 
-class _Request:
-    """Whether somebody asked the run to stop."""
-
-    made = False
-
-
 @contextmanager
-def _stop_requests(heeded: bool) -> Iterator[_Request]:
-    """Turn the first SIGINT or SIGTERM into a request; a second one acts at once, as usual."""
-    request = _Request()
+def _stop_requests(heeded: bool) -> Iterator[threading.Event]:
+    """An event that the first SIGINT or SIGTERM sets; a second one acts at once, as usual."""
+    request = threading.Event()
     if not heeded or threading.current_thread() is not threading.main_thread():  # only that one may set handlers
         yield request
         return
     before = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def note(number: int, frame: FrameType | None) -> None:
-        request.made = True
+        request.set()
         signal.signal(number, before[number])
 
     for number in before:

@@ -1,4 +1,4 @@
-"""What is asked of the data: one score per sample, or one logit per class with one class critical."""
+"""The task: one score per sample, or one logit per class with one critical class."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
