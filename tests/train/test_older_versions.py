@@ -7,7 +7,7 @@ import numpy as np
 import optuna
 import pytest
 import torch
-from rankreg.tune.study import claim_study
+from rankreg.tune.search import claim_study
 
 from rankreg.datasets.splits import Splits
 from rankreg.scores import Scores
