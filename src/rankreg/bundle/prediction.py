@@ -288,7 +288,9 @@ def _rows(path: Path, preprocessing: Mapping[str, Any], rule: LabelRule | None) 
     reader = preparation if plan is None else plan
     needed = [*reader.columns, *([target] if rule is not None else [])]
     text = [*reader.text_columns, *([names] if names is not None else [])]
-    written = {name: preprocessing.get(name) for name in ("header", "separator", "decimal", "encoding")}
+    written: dict[str, Any] = {
+        name: preprocessing.get(name) for name in ("header", "separator", "decimal", "encoding")
+    }
     count, positives, others = 0, 0, dict[str, None]()
     for chunk in table_chunks(path, text=text, rows=ROWS, needed=[*needed, *text], **written):
         rows = chunk.rows
