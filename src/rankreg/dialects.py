@@ -163,16 +163,12 @@ def _separator(text: str, whole: bool, otherwise: Separator) -> Separator:
             continue
         even = sum(len(record) == width for record in records) / len(records)
         cells = [cell for record in records for cell in record]
-        clean = sum(DECIMAL_COMMA.fullmatch(cell) is not None or not _has_marks(cell) for cell in cells) / len(
-            cells
-        )
+        marked = [cell for cell in cells if any(other in cell for other in MARKS)]
+        unclean = sum(DECIMAL_COMMA.fullmatch(cell) is None for cell in marked)
+        clean = (len(cells) - unclean) / len(cells)
         if (merit := (even, clean, width)) > best_merit:
             best, best_merit = mark, merit
     return best
-
-
-def _has_marks(cell: str) -> bool:
-    return any(mark in cell for mark in MARKS)
 
 
 def _decimal(records: list[list[str]], separator: Separator) -> Decimal:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypedDict, Unpack
 
 import numpy as np
 import pandas as pd
@@ -193,15 +193,21 @@ def opened(path: Path, *, separator: str = ",", header: bool = True, encoding: s
         yield Records(handles.handle, str(path), separator=separator, header=header)
 
 
-def dialect_of(
-    path: Path, *, separator: Separator | None = None, decimal: Decimal | None = None, encoding: str | None = None
-) -> Dialect:
-    """How a CSV file is written, also a compressed one; what is not given is detected."""
+class Known(TypedDict, total=False):
+    """What the user says about the way a CSV file is written; the rest is detected."""
+
+    separator: Separator | None
+    decimal: Decimal | None
+    encoding: str | None
+
+
+def dialect_of(path: Path, **known: Unpack[Known]) -> Dialect:
+    """How a CSV file is written, also a compressed one."""
     from pandas.io.common import get_handle
 
     otherwise: Separator = "\t" if ".tsv" in path.suffixes else ","
     with readable_csv(path), get_handle(path, "rb", compression="infer", is_text=False) as handles:
-        return detect(handles.handle, separator=separator, decimal=decimal, encoding=encoding, otherwise=otherwise)
+        return detect(handles.handle, otherwise=otherwise, **known)
 
 
 def is_parquet(path: Path) -> bool:
@@ -305,18 +311,10 @@ class TableRows:
 
 
 def read_table(
-    path: Path | str,
-    *,
-    header: bool = True,
-    text: Collection[str] = (),
-    separator: Separator | None = None,
-    decimal: Decimal | None = None,
-    encoding: str | None = None,
+    path: Path | str, *, header: bool = True, text: Collection[str] = (), **known: Unpack[Known]
 ) -> TableRows:
     """The whole table, every row with as many fields as the first; columns in `text` are not taken for numbers."""
-    (whole,) = table_chunks(
-        path, header=header, text=text, rows=None, separator=separator, decimal=decimal, encoding=encoding
-    )
+    (whole,) = table_chunks(path, header=header, text=text, rows=None, **known)
     return whole
 
 
@@ -327,16 +325,13 @@ def table_chunks(
     text: Collection[str] = (),
     rows: int | None = CHUNK,
     needed: Collection[str] | None = None,
-    separator: Separator | None = None,
-    decimal: Decimal | None = None,
-    encoding: str | None = None,
+    **known: Unpack[Known],
 ) -> Iterator[TableRows]:
     """The table, so many rows at a time; rows of the wrong length are among them, padded or cut, and named.
 
     rows=None: all in one frame, and then such rows are refused; a column that is text in a part of the file is text
     in all of it. Parts are read and joined, because pandas takes three times the memory for a whole file.
-    needed: the columns that must hold one value a row, by default all. separator, decimal, encoding: how a CSV file
-    is written; what is not given is detected.
+    needed: the columns that must hold one value a row, by default all.
     """
     path = Path(path)
     if not path.exists():
@@ -344,13 +339,21 @@ def table_chunks(
     if is_parquet(path):
         yield from _parquet_chunks(path, rows, needed)
         return
-    dialect = dialect_of(path, separator=separator, decimal=decimal, encoding=encoding)
+    dialect = dialect_of(path, **known)
+    mark, encoding = dialect.separator, dialect.encoding
     mixed: list[str] = []
-    with readable_csv(path, encoding=dialect.encoding), _opened_as(path, dialect, header) as records:
+    with (
+        readable_csv(path, encoding=encoding),
+        opened(path, separator=mark, header=header, encoding=encoding) as records,
+    ):
+        if len(records.names) == 1 and any(other in records.names[0] for other in MARKS):
+            raise ValueError(
+                f"{path}: the columns are not separated by {mark!r}, the first line is {records.names[0]!r:.80}"
+            )
         chunks = pd.read_csv(
             records,
             header=0 if header else None,
-            sep=dialect.separator,
+            sep=mark,
             decimal=dialect.decimal,
             dtype={name if header else int(name): str for name in text if header or name.isdigit()},
             chunksize=CHUNK if rows is None else rows,
@@ -372,15 +375,7 @@ def table_chunks(
                 raise ValueError(f"{path} is not a table in CSV: its lines cannot be told apart")
     if mixed:
         del frames
-        yield from table_chunks(
-            path,
-            header=header,
-            text=[*text, *mixed],
-            rows=None,
-            separator=separator,
-            decimal=decimal,
-            encoding=encoding,
-        )
+        yield from table_chunks(path, header=header, text=[*text, *mixed], rows=None, **known)
 
 
 def _mixed(frames: Sequence[pd.DataFrame]) -> list[str]:
@@ -399,17 +394,6 @@ def _joined(frames: list[pd.DataFrame]) -> pd.DataFrame:
         columns[name] = pd.concat([frame.pop(name) for frame in frames], ignore_index=True)
         return_freed_memory()
     return pd.DataFrame(columns, copy=False)
-
-
-@contextmanager
-def _opened_as(path: Path, dialect: Dialect, header: bool) -> Iterator[Records]:
-    mark = dialect.separator
-    with opened(path, separator=mark, header=header, encoding=dialect.encoding) as records:
-        if len(records.names) == 1 and any(other in records.names[0] for other in MARKS):
-            raise ValueError(
-                f"{path}: the columns are not separated by {mark!r}, the first line is {records.names[0]!r:.80}"
-            )
-        yield records
 
 
 def _with_text_names(rows: pd.DataFrame) -> pd.DataFrame:

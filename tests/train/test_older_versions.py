@@ -7,7 +7,6 @@ import numpy as np
 import optuna
 import pytest
 import torch
-from rankreg.tune.study import claim_study
 
 from rankreg.datasets.splits import Splits
 from rankreg.scores import Scores
@@ -17,6 +16,7 @@ from rankreg.train.inference import score_samples
 from rankreg.train.loop import Training
 from rankreg.train.run import train_in_memory
 from rankreg.tune import Space
+from rankreg.tune.search import claim_study
 
 CONFIG = TrainConfig.model_validate({"epochs": 4, "optimizer": "adamw", "learning_rate": 0.01})
 

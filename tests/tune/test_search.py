@@ -65,7 +65,7 @@ def test_a_storage_whose_tables_another_process_makes_meanwhile_is_opened(
             raise late.pop()
         return RDBStorage(*words, **options)
 
-    monkeypatch.setattr("rankreg.tune.search.RDBStorage", storage)
+    monkeypatch.setattr(sys.modules["rankreg.tune.search"], "RDBStorage", storage)
     assert open_study(None, tmp_path, "rankreg", seed=0).study_name == "rankreg"
     assert not late
 

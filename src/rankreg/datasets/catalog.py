@@ -95,12 +95,8 @@ def find(name: str, given: Path | str | None = None) -> Path | None:
             return place
         if (place / tail).exists():
             return place / tail
-    return None if entry.package is None else _in_package(*entry.package)
-
-
-def _in_package(package: str, file: str) -> Path | None:
-    """A file of an installed package, whose code is not run."""
-    found = find_spec(package)
+    package, file = entry.package or ("", "")
+    found = find_spec(package) if package else None  # the package's code is not run
     places = [Path(folder) / file for folder in (found.submodule_search_locations or ())] if found else []
     return next((place for place in places if place.is_file()), None)
 

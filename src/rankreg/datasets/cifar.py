@@ -191,10 +191,14 @@ def read_cifar(name: str, data_dir: Path | str | None, wanted: Sequence[int | st
     for file, content in _files(place, layout):
         source = f"{place}: {file}"
         fields = read_pickle(content, source)
+        needed = (layout.names,) if file == layout.meta else (b"data", layout.labels)
+        for key in needed:
+            if key not in fields:
+                raise ValueError(f"{source} is not an official CIFAR file: it has no {key.decode()!r}")
         if file == layout.meta:
-            class_names = _class_names(_field(fields, layout.names, source), source)
+            class_names = _class_names(fields[layout.names], source)
         else:
-            kept[file] = _pixels_and_labels(fields, layout, source)
+            kept[file] = _pixels_and_labels(fields[b"data"], fields[layout.labels], source)
     chosen = class_indices(class_names, wanted if wanted is not None else range(len(class_names)))
     counts = [len(kept[file][1]) for file in (*layout.train, layout.test)]
     labels = np.concatenate([kept[file][1] for file in (*layout.train, layout.test)])
@@ -259,12 +263,6 @@ def _check_size(size: int, name: str) -> None:
         raise ValueError(f"{name} has {size} bytes: no official CIFAR file is that large")
 
 
-def _field(fields: dict[bytes, Any], key: bytes, source: str) -> Any:
-    if key not in fields:
-        raise ValueError(f"{source} is not an official CIFAR file: it has no {key.decode()!r}")
-    return fields[key]
-
-
 def _class_names(names: Any, source: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not all(
         isinstance(name, bytes) and len(name) < LONGEST_NAME for name in names
@@ -273,10 +271,7 @@ def _class_names(names: Any, source: str) -> tuple[str, ...]:
     return tuple(name.decode("latin1") for name in names)
 
 
-def _pixels_and_labels(
-    fields: dict[bytes, Any], layout: Layout, source: str
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    pixels, labels = _field(fields, b"data", source), _field(fields, layout.labels, source)
+def _pixels_and_labels(pixels: Any, labels: Any, source: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     good = isinstance(pixels, np.ndarray) and pixels.shape[1:] == (3072,)
     if not good or not isinstance(labels, list) or not all(type(k) is int and 0 <= k < MOST for k in labels):
         raise ValueError(f"{source} is not an official CIFAR file: expected rows of 3072 bytes and integer labels")

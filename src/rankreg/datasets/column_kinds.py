@@ -137,7 +137,11 @@ def _read_column(column: "pd.Series[Any]", is_category: bool, table: _Table) -> 
             _refuse(column, bad[codes] & (codes >= 0), "dates", table)
         if not strange:
             if is_ambiguous:
-                _refuse_ambiguous(column, others[0], table)
+                raise ValueError(
+                    f"{table.where}: column {column.name!r} holds dates such as {others[0]!r}, and no row shows"
+                    " whether the day or the month stands first: write them as 2024-12-31, leave the column out"
+                    " with --drop, or name it with --categorical"
+                )
             return _read_dates(order, with_words, moments[~np.isnan(moments[:, 0])])
     return _read_texts(about, texts, counts, unread / present)
 
@@ -304,12 +308,4 @@ def _refuse(column: "pd.Series[Any]", is_bad: NDArray[np.bool_], what: str, tabl
     raise ValueError(
         f"{table.where}: column {column.name!r} holds {what}, but {first}:"
         " mend such cells, leave them empty if unknown, or name the column with --categorical"
-    )
-
-
-def _refuse_ambiguous(column: "pd.Series[Any]", example: str, table: _Table) -> NoReturn:
-    raise ValueError(
-        f"{table.where}: column {column.name!r} holds dates such as {example!r}, and no row shows whether the day"
-        " or the month stands first: write them as 2024-12-31, leave the column out with --drop, or name it with"
-        " --categorical"
     )

@@ -45,7 +45,7 @@ def describe(own: OwnTable) -> list[str]:
     """How the table was read, as lines for the terminal: likely leaks first.
 
     Args:
-        own: a table that was read, e.g. `read_source(source, folder).table`.
+        own: a table that was read, by `read_source` or `read_own_table`.
 
     Returns:
         Lines to print.

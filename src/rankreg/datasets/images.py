@@ -207,8 +207,12 @@ def image_folder(
     """
     home, sides = Path(path), image_size(size)
     kinds = class_folders(home)
-    critical = _critical(home, kinds, positive)
-    rule = LabelRule(critical, tuple(negative), rest_negative)
+    if positive is None:
+        if kinds != ["negative", "positive"]:
+            raise ValueError(f"say which folder of {home} is the positive class: {', '.join(kinds)}")
+        positive = "positive"
+    look_up(dict.fromkeys(kinds), positive, f"class folder in {home}:")
+    rule = LabelRule(positive, tuple(negative), rest_negative)
     paths = [image for kind in kinds for image in walk_images(home / kind)]
     ids = np.asarray([image.relative_to(home).as_posix() for image in paths])
     classes = np.asarray([kinds.index(name.split("/")[0]) for name in ids])
@@ -225,7 +229,7 @@ def image_folder(
     return Splits(
         name=home.resolve().name,
         parts=samples_of(parts, images, labels, ids, distinct_or_none(units)),
-        classes=(found.negative, critical),
+        classes=(found.negative, positive),
         preprocessing=image_preprocessing(sides) | rule.described(),
     )
 
@@ -331,15 +335,6 @@ def class_folders(home: Path) -> list[str]:
             " for instance negative and positive"
         )
     return kinds
-
-
-def _critical(home: Path, kinds: list[str], positive: str | None) -> str:
-    if positive is None:
-        if kinds != ["negative", "positive"]:
-            raise ValueError(f"say which folder of {home} is the positive class: {', '.join(kinds)}")
-        return "positive"
-    look_up(dict.fromkeys(kinds), positive, f"class folder in {home}:")
-    return positive
 
 
 def _digest(path: Path) -> str:

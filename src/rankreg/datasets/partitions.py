@@ -182,7 +182,8 @@ def stratified_parts(
     judge the ensemble, as they are. largest_first: the older rule of recorded partitions. It meets the shares more
     closely, but puts most large groups into the training part.
     """
-    _check_shares(shares)
+    if "train" not in shares or not all(share > 0 and math.isfinite(share) for share in shares.values()):
+        raise ValueError(f"shares must be numbers above 0 and include 'train', got {dict(shares)}")
     parts = _cut(labels, groups, shares, largest_first, seed)
     if member and "validation" in shares:
         both = np.sort(np.append(parts["train"], parts["validation"]))
@@ -201,12 +202,12 @@ def _cut(
     totals = np.bincount(codes)
     part_of = np.full(len(totals), -1)
     kinds, sizes = np.unique(labels, return_counts=True)
-    fills_a_part = totals > _second_largest(apportion(len(labels), list(shares.values())))
+    fills_a_part = totals > np.sort(apportion(len(labels), list(shares.values())))[-2:][0]  # the second largest
     for label, size in sorted(zip(kinds, sizes, strict=True), key=lambda pair: (pair[1], pair[0])):
         counts = np.bincount(codes[labels == label], minlength=len(part_of))
         wanted = apportion(int(size), list(shares.values()))
         todo = shuffled(np.flatnonzero((part_of < 0) & (counts > 0)), PARTITION, *words, int(label))
-        several, huge = counts[todo] > 1, fills_a_part[todo] | (counts[todo] > _second_largest(wanted))
+        several, huge = counts[todo] > 1, fills_a_part[todo] | (counts[todo] > np.sort(wanted)[-2:][0])
         first = todo[several if largest_first else huge]
         by_chance = todo[several & ~huge & (not largest_first)]
         part_of[first] = _to_the_emptiest(counts[first], _lacking(wanted, counts, part_of))
@@ -235,10 +236,6 @@ def _lacking(wanted: NDArray[np.int64], counts: NDArray[np.int64], part_of: NDAr
     dealt = part_of >= 0
     given = np.bincount(part_of[dealt], weights=counts[dealt], minlength=len(wanted))
     return wanted - given.astype(np.int64)
-
-
-def _second_largest(values: NDArray[np.int64]) -> int:
-    return int(np.sort(values)[-2:][0])
 
 
 def _spread(weights: NDArray[np.int64], lacking: NDArray[np.int64], *words: int) -> NDArray[np.int64]:
@@ -353,9 +350,3 @@ def own_parts(
             )
     check_parts(labels, parts, hint)
     return parts
-
-
-def _check_shares(shares: Mapping[str, float]) -> None:
-    bad = [name for name, share in shares.items() if not (share > 0 and math.isfinite(share))]
-    if bad or "train" not in shares:
-        raise ValueError(f"shares must be numbers above 0 and include 'train', got {dict(shares)}")

@@ -237,16 +237,14 @@ class TablePreprocessor:
         try:
             if state["kind"] != "table":
                 raise ValueError(f"its kind is {state['kind']!r}")
-            numeric = tuple(numeric_column(column) for column in state["numeric"])
+            numeric = tuple(  # version 0.1 standardised by mean and scale
+                (QuantileColumn if "knots" in column else NumericColumn).model_validate(column)
+                for column in state["numeric"]
+            )
             categorical = tuple(CategoricalColumn.model_validate(column) for column in state["categorical"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a saved table preprocessor, or damaged: {error}") from error
         return cls(numeric, categorical, tuple(state.get("unused", ())))
-
-
-def numeric_column(state: Mapping[str, Any]) -> NumericColumn | QuantileColumn:
-    """A saved column of numbers, of either kind; version 0.1 standardised by mean and scale."""
-    return (QuantileColumn if "knots" in state else NumericColumn).model_validate(state)
 
 
 def is_far(values: Floats, mean: Floats | float, scale: Floats | float) -> NDArray[np.bool_]:

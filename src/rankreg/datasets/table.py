@@ -221,7 +221,12 @@ def read_own_table(path: Path | str, options: TableOptions | None = None, **colu
     if len(rows) == 0:
         raise ValueError(f"{path} holds no rows{', only a header line' if chosen.header else ''}")
     special = [name for name in (target, group, id_column) if name is not None]
-    _check_target(rows, target, chosen.header)
+    numbers = pd.to_numeric(pd.Series(rows.columns), errors="coerce").notna()
+    if chosen.header and target not in rows.columns and numbers.sum() > len(numbers) / 2:
+        raise ValueError(
+            f"no target column {target!r}, and the first line looks like data: without a header line pass"
+            f" header=False (--no-header) and a column number, 0 to {rows.shape[1] - 1}"
+        )
     check_columns([*special, *chosen.drop, *categorical], rows.columns, "the table")
     labels, found = read_labels(
         rows[target], chosen.labels, f"{path}: the target {target!r}", name_row=read.name_row
@@ -264,7 +269,9 @@ def read_own_table(path: Path | str, options: TableOptions | None = None, **colu
 
 def _units(features: pd.DataFrame | None, group: "pd.Series[Any] | None") -> NDArray[np.int64] | None:
     """The unit of each row: equal rows, and rows of one group, belong together."""
-    kept_together = [_row_codes(features)] if features is not None and features.shape[1] else []
+    kept_together = []
+    if features is not None and features.shape[1]:  # a hash that two rows share by chance only keeps them together
+        kept_together.append(pd.factorize(pd.util.hash_pandas_object(features, index=False))[0])
     if group is not None:
         if group.isna().any():
             raise ValueError(
@@ -272,22 +279,6 @@ def _units(features: pd.DataFrame | None, group: "pd.Series[Any] | None") -> NDA
             )
         kept_together.append(pd.factorize(group)[0])
     return distinct_or_none(linked(*kept_together)) if kept_together else None
-
-
-def _check_target(rows: pd.DataFrame, target: str, header: bool) -> None:
-    numbers = pd.to_numeric(pd.Series(rows.columns), errors="coerce").notna()
-    if header and target not in rows.columns and numbers.sum() > len(numbers) / 2:
-        raise ValueError(
-            f"no target column {target!r}, and the first line looks like data: without a header line pass"
-            f" header=False (--no-header) and a column number, 0 to {rows.shape[1] - 1}"
-        )
-    if target not in rows.columns:
-        check_columns([target], rows.columns, "the table")
-
-
-def _row_codes(features: pd.DataFrame) -> NDArray[np.int64]:
-    """One number per distinct row; a hash that two rows happened to share would only keep them together."""
-    return pd.factorize(pd.util.hash_pandas_object(features, index=False))[0]
 
 
 def _ids(column: pd.Series) -> NDArray[Any]:

@@ -193,13 +193,11 @@ def fit(
     judged = judged_scores(data, prepared, parts, crossed, ensemble, per)
     promise: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
     found: ChosenThreshold | PromisedThreshold
+    other: float | None = None  # the FPR of the other kind of threshold, which may not keep promises
     if promises:
         held = judged["calibration" if certified else "all"]
-        found, other = (
-            promised_threshold(
-                held.labels, held.values, promises=promises, held_out=certified, units=held.units, **promise
-            ),
-            None,
+        found = promised_threshold(
+            held.labels, held.values, promises=promises, held_out=certified, units=held.units, **promise
         )
     else:
         found, other = threshold_of(judged, certified, **promise)
@@ -218,6 +216,7 @@ def fit(
     }
     # the judged samples chose the threshold: only others can say whether a promise is kept
     evaluations["judged"] = replace(evaluations["judged"], promises=())
+    tested, count = evaluations.get("test"), crossed.folds.count
     race = race_of(crossed, data.labels[train], data.units_of(train), tpr, confidence)
     untimed = [{key: value for key, value in one.to_dict().items() if key != "seconds"} for one in race]
     bundle = save_ensemble(
@@ -235,7 +234,7 @@ def fit(
         preprocessing=dict(prepared.preprocessing),
         classes=data.classes,
         threshold=chosen,
-        training={"learners": list(names), "folds": crossed.folds.count, "seed": seed},
+        training={"learners": list(names), "folds": count, "seed": seed},
         parts={name: _counted(data, rows) for name, rows in parts.items()},
         # without seconds: a bundle does not depend on how long a fit took
         metrics=json_value({name: one.to_dict() for name, one in evaluations.items()} | {"learners": untimed}),
@@ -247,16 +246,15 @@ def fit(
     summary = {
         "threshold": bundle.card.threshold.model_dump(mode="json"),
         "judged": evaluations["judged"].to_dict(),
-        "test": evaluations["test"].to_dict() if "test" in evaluations else None,
+        "test": None if tested is None else tested.to_dict(),
         "learners": [one.to_dict() for one in race],
-        "folds": crossed.folds.count,
+        "folds": count,
         "other_fpr": other,
         "parts": bundle.card.parts,
     }
     write_json(home / "summary.json", json_value(summary))
     report = write_report(home / "report.html", data, judged, parts, bundle, race)
-    test_result, count = evaluations.get("test"), crossed.folds.count
-    return Fitted(home, bundle, evaluations["judged"], test_result, race, count, other, report)
+    return Fitted(home, bundle, evaluations["judged"], tested, race, count, other, report)
 
 
 def _cross_fitted(

@@ -115,7 +115,7 @@ def rank_trials(trials: Iterable[FrozenTrial], plan: Space) -> SearchResult:
         if trial.value is not None  # never of one that is complete
     ]
     ranked = tuple(sorted(tried, key=lambda one: (one.value, one.number)))
-    winners = [one for one in ranked if plan.may_win(one.config.method.name)]
+    winners = [one for one in ranked if one.config.method.name in plan.may_win]
     diverged = sum("diverged" in trial.user_attrs for trial in trials)
     if not winners:
         why = f"{diverged} diverged: lower learning_rate in --config" if diverged else "run more --trials"

@@ -117,6 +117,7 @@ class Space:
     judge: ClassVar[Literal["fpr", "auc"]] = "fpr"  # validation FPR at the target TPR, ties by AUC
     prunes: ClassVar[bool] = True  # whether trials that lag behind are given up
     draws: ClassVar[bool] = True  # whether Optuna draws trials beyond the wanted ones
+    may_win: ClassVar[tuple[str, ...]] = tuple(METHODS)  # methods that can be the result
 
     def __post_init__(self) -> None:
         for name in self.methods:
@@ -150,14 +151,6 @@ class Space:
         defaults = {trial.user_attrs["fixed"] for trial in done if "fixed" in trial.user_attrs}
         first = min(self.total, len(self.wanted(trials)))  # a baseline whose process died is run again
         return max(self.total - len(done), first - len(defaults))
-
-    def may_win(self, method: str) -> bool:
-        """Whether a trial of that method can be the result.
-
-        Args:
-            method: its name.
-        """
-        return True
 
     def settings(self) -> dict[str, Any]:
         """What must be the same when a search goes on; not how many trials are wanted."""
@@ -253,6 +246,7 @@ class AlmGrid(Space):
     judge = "auc"
     prunes = False
     draws = False
+    may_win = ("alm",)
 
     def wanted(self, trials: Sequence[FrozenTrial]) -> Mapping[str, Params]:
         first = _points((rho, mu, FIRST_DELTA) for rho, mu in product(RHO, MU))
@@ -266,9 +260,6 @@ class AlmGrid(Space):
 
     def left(self, trials: Sequence[FrozenTrial]) -> int:
         return sum(trial.state is TrialState.WAITING for trial in trials)
-
-    def may_win(self, method: str) -> bool:
-        return method == "alm"
 
     def settings(self) -> dict[str, Any]:
         return {"preset": "alm", "config": self.base.model_dump(mode="json")}
