@@ -106,9 +106,13 @@ def certify(
     check_target(tpr)
     check_confidence(confidence)
     sample = evidence(y_true, y_score, units)
+    trials = sample.judged(per).trials
+    rank = certified_rank(trials, tpr, confidence)
+    if not rank:
+        raise NotEnoughPositives(trials, tpr, confidence)
     return point_at(
         sample,
-        _rank(sample.judged(per).trials, tpr, confidence),
+        rank,
         tpr=tpr,
         confidence=confidence,
         fpr_confidence=confidence,
@@ -239,13 +243,6 @@ def certify_groups(
     settings["fpr_confidence"] = confidence
     everyone = point_at(covered, below + 1, confidence=confidence, threshold=lowest, **settings)
     return GroupPoints(confidence, points, everyone, uncertified)
-
-
-def _rank(trials: Trials, tpr: float, confidence: float) -> int:
-    rank = certified_rank(trials, tpr, confidence)
-    if not rank:
-        raise NotEnoughPositives(trials, tpr, confidence)
-    return rank
 
 
 def _group_ranks(

@@ -8,7 +8,7 @@ give it to the others after a look at the scores would cost confidence (docs/dec
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -121,12 +121,16 @@ class PromiseSettings(TypedDict, total=False):
 
 @overload
 def certify_promises(
-    y_true: ArrayLike | ScoreSummary, y_score: ArrayLike | None = None, **settings: Unpack[PromiseSettings]
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
+    *,
+    groups: None = None,
+    **settings: Unpack[PromiseSettings],
 ) -> PromisedPoint: ...
 @overload
 def certify_promises(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     groups: ArrayLike,
     names: Sequence[str] | None = None,
@@ -215,12 +219,13 @@ def certify_review(
     y_score: ArrayLike | None = None,
     *,
     precision: float,
+    groups: None = None,
     **settings: Unpack[ReviewSettings],
 ) -> Review: ...
 @overload
 def certify_review(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     precision: float,
     groups: ArrayLike,
@@ -442,7 +447,7 @@ def _everyone(points: dict[str, PromisedPoint], covered: Sample, asked: Asked) -
     caught, false = covered.alarms(threshold)
     judged = covered.judged(asked.per).scores
     counts = counted(Steps.of(covered, asked.per), asked.prevalence)
-    observed = observed_shares(
+    observed: dict[str, Any] = observed_shares(
         int(np.count_nonzero(judged >= threshold)) / len(judged),
         caught / counts["positives"],
         false / counts["negatives"],
