@@ -236,8 +236,9 @@ def error_at_tpr(
 
 def likeliest_other(logits: Floats, positive: int) -> NDArray[np.int64]:
     """The index of the likeliest class apart from the positive one."""
-    best = np.delete(logits, positive, axis=1).argmax(axis=1)
-    return best + (best >= positive)  # back to the original class index
+    best: NDArray[np.int64] = np.delete(logits, positive, axis=1).argmax(axis=1)
+    best += best >= positive  # back to the original class index
+    return best
 
 
 def empirical_thresholds(positives: Floats, targets: NDArray[np.float64]) -> Floats:

@@ -223,8 +223,7 @@ def certify_groups(
     """
     check_target(tpr)
     check_confidence(confidence)
-    sample = Sample.of(y_true, y_score, units)
-    found = Groups.of(sample, groups, names)
+    found = Groups.of(Sample.of(y_true, y_score, units), groups, names)
     uncertified = {
         name: f"group {name!r} has no negatives: its false alarms are undefined; drop or merge it"
         for name, part in found.parts.items()
@@ -238,7 +237,7 @@ def certify_groups(
     settings: dict[str, Any] = {"tpr": tpr, "fpr_confidence": each, "prevalence": prevalence, "per": per}
     points = {name: point_at(found.parts[name], rank, confidence=each, **settings) for name, rank in ranks.items()}
     lowest = min(points.values(), key=lambda point: point.threshold).threshold
-    covered = sample.part(found.rows_in(points)) if uncertified else sample
+    covered = found.together(points)
     below = int(np.count_nonzero(covered.judged(per).scores < lowest))
     settings["fpr_confidence"] = confidence
     everyone = point_at(covered, below + 1, confidence=confidence, threshold=lowest, **settings)
