@@ -293,8 +293,8 @@ def promised_groups(groups: Groups, asked: Asked, *, advise: bool = True) -> Pro
 
     advise: look for the conflicts of the other groups.
     """
-    check_promise_units(groups.sample.row_trials, asked)
     steps = {name: Steps.of(part, asked.per) for name, part in groups.parts.items()}
+    check_promise_units(groups.sample.row_trials, asked)
 
     def at(confidence: float) -> Asked:
         return replace(asked, confidence=confidence)
