@@ -306,8 +306,7 @@ def _one_of_groups(setting: Setting, random: np.random.Generator) -> tuple[bool,
     labels = np.concatenate([np.repeat([1, 0], size) for size in sizes])
     scores = np.concatenate([half for one in drawn for half in one])
     groups = np.repeat(np.arange(len(sizes)), [sum(size) for size in sizes])
-    sample = Sample.of(labels, scores)
-    parts = Groups.of(sample, groups)
+    parts = Groups.of(Sample.of(labels, scores), groups)
     if setting.review:
         assert setting.tpr is not None
         assert setting.precision is not None
@@ -315,7 +314,7 @@ def _one_of_groups(setting: Setting, random: np.random.Generator) -> tuple[bool,
         reviews = review_groups(parts, *wanted, advise=False).points
         broken = any(_review_broken(setting.parts[int(name)], one) for name, one in reviews.items())
         return bool(reviews), broken, float("nan")
-    found = promised_groups(sample, parts, setting.asked, advise=False)
+    found = promised_groups(parts, setting.asked, advise=False)
     broken = False
     for name, point in found.points.items():
         ends = [point.lowest, point.highest, found.everyone and found.everyone.threshold]

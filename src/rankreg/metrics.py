@@ -219,10 +219,7 @@ def error_at_tpr(
     """
     targets = check_tprs(tpr)
     labels, values = _multiclass(y_true, logits, positive)
-    others = np.delete(values, positive, axis=1)
-    scores = positive_score(values, positive)
-    best_other = others.argmax(axis=1)
-    best_other += best_other >= positive  # back to the original class index
+    scores, best_other = positive_score(values, positive), likeliest_other(values, positive)
     thresholds = empirical_thresholds(scores[labels == positive], targets)
     classes = np.unique(labels[labels != positive])
     members = [np.flatnonzero(labels == label) for label in classes]
@@ -235,6 +232,13 @@ def error_at_tpr(
         ]
     )
     return errors if np.ndim(tpr) else float(errors[0])
+
+
+def likeliest_other(logits: Floats, positive: int) -> NDArray[np.int64]:
+    """The index of the likeliest class apart from the positive one."""
+    best: NDArray[np.int64] = np.delete(logits, positive, axis=1).argmax(axis=1)
+    best += best >= positive  # back to the original class index
+    return best
 
 
 def empirical_thresholds(positives: Floats, targets: NDArray[np.float64]) -> Floats:

@@ -122,17 +122,25 @@ def read_scores(path: Path, columns: ScoreColumns) -> ScoreTable:
 
     A row without a usable score or label is an error that names the row.
     """
-    table, name_row = _read_parquet(path, columns) if is_parquet(path) else _read_csv(path, columns)
+    name_row: NameRow = row_words
+    if is_parquet(path):
+        check_columns(columns.wanted(), parquet_names(path), str(path))
+        table = parquet_columns(path, columns.wanted())
+    else:
+        table, name_row = _read_csv(path, columns)
     if not len(table):
         raise ValueError(f"{path} has a header but no rows")
-    scores = _finite_scores(table[columns.score], path, name_row)
+    scores, faults = parsed_scores(table[columns.score])
+    refuse_scores(faults, f"{path}: column {columns.score!r}", name_row)
     labels = reading = None
     if columns.label is not None:
         where = f"{path}: column {columns.label!r}"
         labels, reading = read_labels(table[columns.label], columns.labels, where, name_row=name_row)
     for name in (columns.id, columns.group, columns.unit, columns.time):
-        if name is not None:
-            _refuse_missing(table[name], path, name_row)
+        if name is not None and (missing := table[name].isna().to_numpy()).any():
+            empty = np.flatnonzero(missing)
+            first = name_row(int(empty[0]))
+            raise ValueError(f"{path}: column {name!r} is empty in {len(empty):,} rows, first in {first}")
     times = None if columns.time is None else _times(table[columns.time], path, name_row)
     order = slice(None) if times is None else np.argsort(times, kind="stable")
     group_names: tuple[str, ...] = ()
@@ -241,9 +249,7 @@ def saved_point(path: Path, tpr: float | None = None) -> DeployedPoint:
 
 def _point(content: dict[str, Any]) -> DeployedPoint:
     per = PROMISES[content.get("per", "row")]  # points once had no such field
-    threshold = (
-        content["review_from"] if "review_from" in content else content["threshold"]
-    )  # reviewed is not missed
+    threshold = content["review_from" if "review_from" in content else "threshold"]  # reviewed is not missed
     return DeployedPoint(float(threshold), float(content["tpr"]), float(content["confidence"]), per)
 
 
@@ -274,7 +280,13 @@ def check_header(path: Path, columns: ScoreColumns, names: list[str]) -> None:
     """The first line of a CSV file names every column that is wanted."""
     if not names:
         raise ValueError(f"{path} is not a table in CSV: it is empty")
-    _check_separator(path, columns, names)
+    wanted = set(columns.wanted())
+    if not wanted <= set(names):  # another separator would take y;s for one name
+        for other in SEPARATORS:
+            parts = columns.delimiter.join(names).split(other)
+            if other != columns.delimiter and (len(names) == 1 < len(parts) or wanted <= set(parts)):
+                typed = "tab" if other == "\t" else f"'{other}'"
+                raise ValueError(f"{path} looks separated by {typed}: add --separator {typed}")
     check_columns(columns.wanted(), names, str(path))
 
 
@@ -291,29 +303,6 @@ def csv_options(columns: ScoreColumns) -> dict[str, Any]:
     }
 
 
-def _check_separator(path: Path, columns: ScoreColumns, names: list[str]) -> None:
-    """Another separator would take y;s for one name."""
-    if set(columns.wanted()) <= set(names):
-        return
-    for other in SEPARATORS:
-        parts = columns.delimiter.join(names).split(other)
-        if other != columns.delimiter and (len(names) == 1 < len(parts) or set(columns.wanted()) <= set(parts)):
-            typed = "tab" if other == "\t" else f"'{other}'"
-            raise ValueError(f"{path} looks separated by {typed}: add --separator {typed}")
-
-
-def _read_parquet(path: Path, columns: ScoreColumns) -> tuple[pd.DataFrame, NameRow]:
-    check_columns(columns.wanted(), parquet_names(path), str(path))
-    return parquet_columns(path, columns.wanted()), row_words
-
-
-def _refuse_missing(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> None:
-    empty = np.flatnonzero(column.isna().to_numpy())
-    if len(empty):
-        first = name_row(int(empty[0]))
-        raise ValueError(f"{path}: column {str(column.name)!r} is empty in {len(empty):,} rows, first in {first}")
-
-
 def _times(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[Any]:
     """Numbers, or dates as ISO 8601 writes them, in UTC. 1/2/2025 is refused, since it may mean two dates."""
     if pd.api.types.is_numeric_dtype(column) and column.dtype != bool:
@@ -326,13 +315,6 @@ def _times(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[A
             " times are numbers or dates like 2025-01-31 or 2025-01-31T17:05"
         )
     return dates.dt.tz_localize(None).to_numpy()
-
-
-def _finite_scores(column: "pd.Series[Any]", path: Path, name_row: NameRow) -> NDArray[np.floating]:
-    """Scores as finite floats; text, gaps and infinities are refused with their row."""
-    values, faults = parsed_scores(column)
-    refuse_scores(faults, f"{path}: column {str(column.name)!r}", name_row)
-    return values
 
 
 class Fault(NamedTuple):

@@ -97,21 +97,18 @@ def mean_scores(members: Mapping[str, Scores]) -> Scores:
         raise ValueError("an ensemble needs at least one member, got none")
     (first_name, first), *others = members.items()
     for name, scores in others:
-        _check_same_samples(first_name, first, name, scores)
+        if scores.values.shape != first.values.shape:
+            raise ValueError(
+                f"member {name} has values of shape {scores.values.shape}, {first_name} {first.values.shape}"
+            )
+        for what, ours, theirs in (("id", first.ids, scores.ids), ("label", first.labels, scores.labels)):
+            different = np.flatnonzero(ours != theirs)
+            if len(different):
+                row = int(different[0])
+                raise ValueError(
+                    f"member {name} differs from {first_name} in the {what} of {len(different)} samples, first in"
+                    f" row {row}: {theirs[row]} against {ours[row]}; members must score the same samples in the"
+                    " same order"
+                )
     total = np.mean([scores.values for scores in members.values()], axis=0, dtype=np.float64)
     return Scores(first.ids, first.labels, total.astype(first.values.dtype), first.units)
-
-
-def _check_same_samples(first_name: str, first: Scores, name: str, scores: Scores) -> None:
-    if scores.values.shape != first.values.shape:
-        raise ValueError(
-            f"member {name} has values of shape {scores.values.shape}, {first_name} {first.values.shape}"
-        )
-    for what, ours, theirs in (("id", first.ids, scores.ids), ("label", first.labels, scores.labels)):
-        different = np.flatnonzero(ours != theirs)
-        if len(different):
-            row = int(different[0])
-            raise ValueError(
-                f"member {name} differs from {first_name} in the {what} of {len(different)} samples, first in row"
-                f" {row}: {theirs[row]} against {ours[row]}; members must score the same samples in the same order"
-            )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
+from rankreg.metrics import alarm_counts
 from rankreg.operating import (
     NotEnoughPositives,
     PromisedPoint,
@@ -19,7 +20,7 @@ from rankreg.operating import (
     certify_promises,
     certify_review,
 )
-from rankreg.operating.spans import SPARED, WEAKEST, Asked, Steps, at_or_above, odds
+from rankreg.operating.spans import SPARED, WEAKEST, Asked, Steps, odds
 from rankreg.operating.units import Sample
 from tests.operating.test_certification import shortfall_limit, two_classes
 
@@ -405,7 +406,7 @@ def test_a_small_group_is_named_and_does_not_block_the_others() -> None:
 def test_counts_at_or_above_are_those_counted_one_by_one(scores: list[int], candidates: list[int]) -> None:
     ordered = np.unique(candidates).astype(float)
     counted = [sum(score >= one for score in scores) for one in ordered]
-    assert at_or_above(ordered, np.array(scores, dtype=float)).tolist() == counted
+    assert alarm_counts(np.array(scores, dtype=float), ordered).tolist() == counted
 
 
 def test_samples_that_would_settle_one_promise_are_not_offered_where_another_conflicts_with_it() -> None:

@@ -126,8 +126,8 @@ def test_the_alarm_has_a_date_and_the_direction_is_told() -> None:
 @pytest.mark.parametrize(
     ("arguments", "settings", "message"),
     [
-        (([], [1.0]), {}, "at least one reference score"),
-        (([1.0], []), {}, "at least one new score"),
+        (([], [1.0]), {}, "at least one reference sample"),
+        (([1.0], []), {}, "at least one new sample"),
         (([1.0], [float("nan")]), {}, "NaN"),
         (([1.0], [2.0]), {"level": 0.0}, "level must lie strictly"),
         (([1.0], [2.0, 3.0]), {"times": [2, 1]}, "times must ascend"),

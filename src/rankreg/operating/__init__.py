@@ -23,7 +23,6 @@ from rankreg.operating.promise_certification import (
     certify_promises,
     certify_review,
 )
-from rankreg.operating.promised_thresholds import PromisedThreshold, promised_threshold
 from rankreg.operating.promises import Closest, Conflict, Promise, PromisedPoint, Promises
 from rankreg.operating.reviews import Review
 from rankreg.operating.score_drift import Drift, drift
@@ -31,9 +30,11 @@ from rankreg.operating.score_spool import ScoreSpool
 from rankreg.operating.score_summary import ScoreSummary
 from rankreg.operating.thresholds import (
     ChosenThreshold,
+    PromisedThreshold,
     choose_threshold,
     cross_fitted_threshold,
     price_of_certifying,
+    promised_threshold,
 )
 
 __all__ = [

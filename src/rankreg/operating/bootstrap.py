@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankreg.metrics import Floats, empirical_thresholds, error_at_tpr, positive_score
+from rankreg.metrics import Floats, empirical_thresholds, error_at_tpr, likeliest_other, positive_score
 from rankreg.names import renamed
 from rankreg.operating.guarantees import check_confidence
 from rankreg.operating.intervals import Interval
@@ -218,11 +218,12 @@ def _differences(
     shape = len(levels[0]) + 1, len(levels[1]) + 1
     table = np.bincount(rows * shape[1] + columns, minlength=shape[0] * shape[1]).reshape(shape)
     flagged = table[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]  # [i + 1, j + 1]: both reach levels i, j
-    first, second = np.zeros(len(brackets[0].lower)), np.zeros(len(brackets[0].lower))
+    fractions = brackets[0].fraction, brackets[1].fraction
+    first, second = np.zeros(len(fractions[0])), np.zeros(len(fractions[0]))
     for step, other in ((0, 0), (0, 1), (1, 0), (1, 1)):
         row = brackets[0].lower - lows[0] + step + 1
         column = brackets[1].lower - lows[1] + other + 1
-        weight = _weight(brackets[0].fraction, step) * _weight(brackets[1].fraction, other)
+        weight = (fractions[0] if step else 1 - fractions[0]) * (fractions[1] if other else 1 - fractions[1])
         both = flagged[row, column]
         first += weight * (flagged[row, 0] - both)
         second += weight * (flagged[0, column] - both)
@@ -231,10 +232,6 @@ def _differences(
         random.standard_gamma(part / effect + JEFFREYS) for part in (first, second, rest)
     )
     return (only_first - only_second) / (only_first + only_second + others)
-
-
-def _weight(fraction: Reals, step: int) -> Reals:
-    return fraction if step else 1 - fraction
 
 
 def population_draws(
@@ -302,10 +299,7 @@ def error_at_tpr_intervals(
     """
     check_confidence(confidence)
     labels, values = np.asarray(y_true), np.asarray(logits, dtype=np.float64)
-    others = np.delete(values, positive, axis=1)
-    odds = positive_score(values, positive)
-    best = others.argmax(axis=1)
-    best += best >= positive  # back to the original class index
+    odds, best = positive_score(values, positive), likeliest_other(values, positive)
     random = np.random.default_rng(seed)
     own_odds, targets = odds[labels == positive], np.asarray(tprs, dtype=np.float64)
     drawn = [empirical_thresholds(random.choice(own_odds, len(own_odds)), targets) for _ in range(draws)]

@@ -106,9 +106,13 @@ def certify(
     check_target(tpr)
     check_confidence(confidence)
     sample = evidence(y_true, y_score, units)
+    trials = sample.judged(per).trials
+    rank = certified_rank(trials, tpr, confidence)
+    if not rank:
+        raise NotEnoughPositives(trials, tpr, confidence)
     return point_at(
         sample,
-        _rank(sample.judged(per).trials, tpr, confidence),
+        rank,
         tpr=tpr,
         confidence=confidence,
         fpr_confidence=confidence,
@@ -219,8 +223,7 @@ def certify_groups(
     """
     check_target(tpr)
     check_confidence(confidence)
-    sample = Sample.of(y_true, y_score, units)
-    found = Groups.of(sample, groups, names)
+    found = Groups.of(Sample.of(y_true, y_score, units), groups, names)
     uncertified = {
         name: f"group {name!r} has no negatives: its false alarms are undefined; drop or merge it"
         for name, part in found.parts.items()
@@ -234,18 +237,11 @@ def certify_groups(
     settings: dict[str, Any] = {"tpr": tpr, "fpr_confidence": each, "prevalence": prevalence, "per": per}
     points = {name: point_at(found.parts[name], rank, confidence=each, **settings) for name, rank in ranks.items()}
     lowest = min(points.values(), key=lambda point: point.threshold).threshold
-    covered = sample.part(found.rows_in(points)) if uncertified else sample
+    covered = found.together(points)
     below = int(np.count_nonzero(covered.judged(per).scores < lowest))
     settings["fpr_confidence"] = confidence
     everyone = point_at(covered, below + 1, confidence=confidence, threshold=lowest, **settings)
     return GroupPoints(confidence, points, everyone, uncertified)
-
-
-def _rank(trials: Trials, tpr: float, confidence: float) -> int:
-    rank = certified_rank(trials, tpr, confidence)
-    if not rank:
-        raise NotEnoughPositives(trials, tpr, confidence)
-    return rank
 
 
 def _group_ranks(

@@ -14,7 +14,7 @@ from rankreg.operating.bootstrap import fpr_differences
 from rankreg.operating.guarantees import check_confidence, check_target
 from rankreg.operating.intervals import CONFIDENCE, aucs, difference_ends, interval_of_auc
 from rankreg.operating.score_summary import ScoreSummary
-from rankreg.operating.units import Sample, units_of
+from rankreg.operating.units import Sample, Trials, independent_of, units_of
 from rankreg.scores import Scores
 
 POWER = 0.8
@@ -125,23 +125,27 @@ def compare(
     if draws < 100:
         raise ValueError(f"draws must be at least 100, got {draws}: the ends of the interval rest on them")
     first, second = _checked(y_true, score_a, units, "first"), _checked(y_true, score_b, units, "second")
-    same: Literal["scores", "order"] | None = None
-    if _same_order(first.scores, second.scores):
-        same = "scores" if np.array_equal(first.scores, second.scores) else "order"
-    total, independent = len(first.positives), units_of(first.positive_trials)
+    same = _same(first.scores, second.scores)
+    if same is None:
+        fpr = _fpr_difference(first, second, tpr, confidence, draws, seed)
+        auc = auc_difference(first, second, confidence)
+    else:
+        summary = _summary(first)
+        fpr, auc = (
+            Difference(both, both, difference=0.0, low=0.0, high=0.0, p_value=1.0)
+            for both in (summary.fpr_at_tpr(tpr), summary.auc())
+        )
     return Comparison(
         tpr=tpr,
         confidence=confidence,
-        positives=total,
-        negatives=len(first.scores) - total,
-        fpr=_no_difference(_summary(first).fpr_at_tpr(tpr))
-        if same
-        else _fpr_difference(first, second, tpr, confidence, draws, seed),
-        auc=_no_difference(_summary(first).auc()) if same else auc_difference(first, second, confidence),
+        positives=len(first.positives),
+        negatives=len(first.negatives),
+        fpr=fpr,
+        auc=auc,
         draws=draws,
         seed=seed,
-        warning=None if same else _few(total if independent is None else independent, tpr, independent is not None),
-        units=independent,
+        warning=None if same else _few(first.positive_trials, tpr),
+        units=units_of(first.positive_trials),
         same=same,
     )
 
@@ -174,11 +178,14 @@ def _checked(y_true: ArrayLike, y_score: ArrayLike, units: ArrayLike | None, whi
         raise ValueError(f"{which} model: {error}") from error
 
 
-def _same_order(a: Floats, b: Floats) -> bool:
+def _same(a: Floats, b: Floats) -> Literal["scores", "order"] | None:
     """Whether two models order the samples alike, ties included, so that no threshold tells them apart."""
+    if np.array_equal(a, b):
+        return "scores"
     order = np.argsort(a, kind="stable")
     a, b = a[order], b[order]
-    return bool(np.all(b[1:] >= b[:-1])) and np.array_equal(a[1:] > a[:-1], b[1:] > b[:-1])
+    alike = bool(np.all(b[1:] >= b[:-1])) and np.array_equal(a[1:] > a[:-1], b[1:] > b[:-1])
+    return "order" if alike else None
 
 
 def _summary(sample: Sample) -> ScoreSummary:
@@ -186,15 +193,12 @@ def _summary(sample: Sample) -> ScoreSummary:
     return ScoreSummary.of(sample.positive, sample.scores)
 
 
-def _no_difference(both: float) -> Difference:
-    return Difference(a=both, b=both, difference=0.0, low=0.0, high=0.0, p_value=1.0)
-
-
-def _few(independent: int, tpr: float, units: bool) -> str | None:
+def _few(positives: Trials, tpr: float) -> str | None:
     """The warning of a comparison that rests on less than one expected miss."""
+    independent = independent_of(positives)
     if independent * (1 - tpr) >= 1 - 1e-9:
         return None
-    what = "units with positives" if units else "positives"
+    what = "positives" if units_of(positives) is None else "units with positives"
     return (
         f"{independent:,} {what} leave room for less than one miss at {percent(tpr)} TPR: the interval of the FPR"
         f" may hold the truth less often than it says; {math.ceil(1 / (1 - tpr) - 1e-9):,} or more are needed"

@@ -120,7 +120,7 @@ def certified_rank(positives: Trials, tpr: float, confidence: float) -> int:
     if shares_units(positives):
         return int(positives.largest_count(1 - tpr, allowed)) + 1
     rows = rows_of(positives)
-    return bisect_right(range(rows), allowed, key=lambda misses: special.bdtr(misses, rows, 1 - tpr))
+    return bisect_right(range(rows), allowed, key=lambda misses: float(special.bdtr(misses, rows, 1 - tpr)))
 
 
 def certified_ranks(

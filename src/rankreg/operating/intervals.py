@@ -8,7 +8,7 @@ proportion by an effective number of trials: Korn and Graubard, Survey Methodolo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -246,7 +246,9 @@ def interval_of_auc(sample: Evidence, confidence: float) -> Interval:
     if not isinstance(sample, Sample) or sample.units is None:
         summary = ScoreSummary.of(sample.positive, sample.scores) if isinstance(sample, Sample) else sample
         area = summary.auc()
-        spread_of = [Spread.of_rows(values - area, counts) for values, counts in summary.components()]
+        spread_of = [
+            Spread.of(values - area, np.ones(1, np.int64), counts) for values, counts in summary.components()
+        ]
         low, high = area_bounds(np.array(area), spread_of, confidence)
         return Interval(area, float(low), float(high), confidence)
     parts = components(sample.positives, sample.negatives)
@@ -274,22 +276,16 @@ class Spread(NamedTuple):
     weight: NDArray[np.float64]
 
     @classmethod
-    def of(cls, deviations: NDArray[np.float64], sizes: NDArray[np.integer]) -> "Spread":
-        """From each unit's sum of structural components less the area (along the last axis), and its size."""
-        samples = int(sizes.sum())
-        trials = samples**2 / float(np.square(sizes, dtype=np.float64).sum())
-        return cls._of(deviations, np.ones(1), int(np.count_nonzero(sizes)), samples, trials)
-
-    @classmethod
-    def of_rows(cls, deviations: NDArray[np.float64], counts: NDArray[np.int64]) -> "Spread":
-        """From the distinct structural components of independent rows less the area, and how often each occurs."""
-        rows = int(counts.sum())
-        return cls._of(deviations, counts, rows, rows, rows)
-
-    @classmethod
-    def _of(
-        cls, deviations: NDArray[np.float64], counts: NDArray[Any], number: int, samples: int, trials: float
+    def of(
+        cls, deviations: NDArray[np.float64], sizes: NDArray[np.integer], counts: NDArray[np.int64] | None = None
     ) -> "Spread":
+        """From each unit's sum of structural components less the area (along the last axis), and its size.
+
+        counts: how many units are alike, default 1.
+        """
+        counts = np.ones(1, np.int64) if counts is None else counts
+        samples, number = int((sizes * counts).sum()), int(((sizes > 0) * counts).sum())
+        trials = samples**2 / int((np.square(sizes, dtype=np.int64) * counts).sum())
         if number < 2:
             raise ValueError(f"the interval of an AUC needs two samples or units of each class, got {number}")
         squares = np.square(np.where(np.abs(deviations) > EQUAL, deviations, 0.0))

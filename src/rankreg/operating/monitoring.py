@@ -6,16 +6,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankreg.metrics import check_scores
+from rankreg.metrics import Floats, check_scores
 from rankreg.notation import Record, percent
 from rankreg.operating.certification import certify
-from rankreg.operating.guarantees import NotEnoughPositives, check_share, check_target, lower_bound, upper_bound
+from rankreg.operating.guarantees import NotEnoughPositives, bounds, check_share, check_target
 from rankreg.operating.intervals import Interval
 from rankreg.operating.points import OperatingPoint
 from rankreg.operating.units import Per, Sample, Trials, rows_of, unit_codes, units_of
 
 DRAWS, LONGEST = 2000, 10_000  # simulated continuations of a stream, and their length
-ARRAYS = ("path", "times", "bets", "sizes")  # of a watch, left out of its JSON
 ODDS_RATIOS = 2.0 ** np.arange(0.5, 5.25, 0.5)  # how much likelier a miss may have become: 1.4 to 32 times
 
 VERIFICATION_BIAS = (
@@ -24,8 +23,17 @@ VERIFICATION_BIAS = (
 )
 
 
+class StreamRecord(Record):
+    """What a stream has come to. Its arrays are left out of the dictionary."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All but the arrays."""
+        arrays = ("path", "times", "bets", "sizes")
+        return {name: value for name, value in super().to_dict().items() if name not in arrays}
+
+
 @dataclass(frozen=True)
-class Watch(Record):
+class Watch(StreamRecord):
     """What a stream of confirmed positives says about a deployed threshold.
 
     Attributes:
@@ -72,10 +80,6 @@ class Watch(Record):
     bets: NDArray[np.float64] = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
     sizes: NDArray[np.float64] = field(default_factory=lambda: np.ones(1), repr=False, compare=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """All but the arrays."""
-        return {name: value for name, value in super().to_dict().items() if name not in ARRAYS}
-
 
 def monitor(
     scores: ArrayLike,
@@ -119,16 +123,14 @@ def monitor(
     2
     """
     check_target(tpr)
-    check_share(level, "level", "write 0.05 for one false alarm in twenty such streams")
+    check_level(level)
     if not 0 < verified_below <= 1:
         raise ValueError(
             f"verified_below must lie in (0, 1], got {verified_below!r}: 1 means without regard to score"
         )
     if np.isnan(threshold):
         raise ValueError("threshold is NaN: pass the deployed threshold")
-    values = check_scores(scores)
-    if values.ndim != 1 or not len(values):
-        raise ValueError(f"expected the scores of at least one confirmed positive, shape (N,), got {values.shape}")
+    values = stream_scores(scores, "confirmed positive")
     if per not in ("row", "unit"):
         raise ValueError(f'per must be "row" or "unit", got {per!r}')
     if per == "unit" and units is None:
@@ -137,13 +139,13 @@ def monitor(
     below, rows = (np.bincount(codes, weights).astype(np.float64) for weights in (values < threshold, None))
     if per == "unit":
         below, rows = (below == rows).astype(np.float64), np.ones(len(rows))
-    evidence, bets = _evidence_and_bets(below / rows, miss_rate_of(tpr, verified_below), rows / rows.max())
-    with np.errstate(over="ignore"):
-        path: NDArray[np.float64] = np.exp(evidence)
-    alarms = np.flatnonzero(evidence >= -np.log(level))
-    alarm_at = int(alarms[0]) + 1 if len(alarms) else None
+    evidence, bets = log_evidence(below / rows, miss_rate_of(tpr, verified_below), rows / rows.max())
     when = None if times is None else check_times(times, len(values))
-    known = None if when is None else _known_at(when, codes)
+    known = None
+    if when is not None:  # when each unit and all units before it had all their rows
+        last = np.full(codes.max() + 1, when[0])
+        np.maximum.at(last, codes, when)
+        known = np.maximum.accumulate(last)
     return Watch(
         threshold=float(threshold),
         tpr=tpr,
@@ -152,18 +154,26 @@ def monitor(
         positives=len(values),
         misses=int(below.sum()),
         recall=float(1 - below.sum() / rows.sum()),
-        e_value=float(path[-1]),
-        largest_e_value=float(path.max()),
-        alarm_at=alarm_at,
         warning=VERIFICATION_BIAS,
-        path=path,
         units=None if units is None else len(rows),
         per=per,
-        **({} if when is None or known is None else times_record(when, known, alarm_at)),
-        times=known,
+        **alarm_record(evidence, level, when, known),
         bets=bets,
         sizes=rows / rows.max(),
     )
+
+
+def check_level(level: float) -> None:
+    """The chance of ever raising a false alarm."""
+    check_share(level, "level", "write 0.05 for one false alarm in twenty such streams")
+
+
+def stream_scores(scores: ArrayLike, what: str) -> Floats:
+    """The scores of a stream, at least one."""
+    values = check_scores(scores)
+    if values.ndim != 1 or not len(values):
+        raise ValueError(f"expected the scores of at least one {what}, shape (N,), got {values.shape}")
+    return values
 
 
 def check_times(times: ArrayLike, count: int) -> NDArray[Any]:
@@ -187,17 +197,23 @@ def time_texts(times: NDArray[Any]) -> list[str]:
     return [str(time).replace("T", " ") for time in (seconds.astype("datetime64[D]") if whole_days else seconds)]
 
 
-def times_record(times: NDArray[Any], steps: NDArray[Any], alarm_at: int | None) -> dict[str, str | None]:
-    """The first and the last time and that of the alarm, as text. steps: the times of the evidence."""
+def alarm_record(
+    evidence: NDArray[np.float64], level: float, times: NDArray[Any] | None, steps: NDArray[Any] | None
+) -> dict[str, Any]:
+    """The evidence of a stream, given as logarithms, and when it raised the alarm.
+
+    times: of the rows, if they are known; steps: of the evidence.
+    """
+    with np.errstate(over="ignore"):
+        path: NDArray[np.float64] = np.exp(evidence)
+    alarms = np.flatnonzero(evidence >= -np.log(level))
+    alarm_at = int(alarms[0]) + 1 if len(alarms) else None
+    found = {"e_value": float(path[-1]), "largest_e_value": float(path.max()), "alarm_at": alarm_at}
+    if times is None or steps is None:
+        return found | {"path": path}
     first, last, alarm = time_texts(np.array([times[0], times[-1], steps[(alarm_at or 1) - 1]]))
-    return {"first_time": first, "last_time": last, "alarm_time": alarm if alarm_at else None}
-
-
-def _known_at(times: NDArray[Any], codes: NDArray[np.int64]) -> NDArray[Any]:
-    """When each unit and all units before it had all their rows."""
-    last = np.full(codes.max() + 1, times[0])
-    np.maximum.at(last, codes, times)
-    return np.asarray(np.maximum.accumulate(last))
+    texts = {"first_time": first, "last_time": last, "alarm_time": alarm if alarm_at else None}
+    return found | texts | {"path": path, "times": steps}
 
 
 def positives_until_alarm(watch: Watch, *, recall: float | None = None, draws: int = DRAWS, seed: int = 0) -> float:
@@ -259,8 +275,8 @@ def log_evidence(
     missed: NDArray[np.bool_] | NDArray[np.float64],
     miss_rate: float,
     weights: NDArray[np.float64] | float = 1.0,
-) -> NDArray[np.float64]:
-    """The logarithm of an e-process against "the share missed is at most miss_rate".
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The logarithm of an e-process against "the share missed is at most miss_rate", and what each bet has come to.
 
         E_t = Σ_q Σ_(j ≤ t) w_q v_j Π_(i = j … t) L_i(q) + 1 / (t + 1)
 
@@ -270,15 +286,8 @@ def log_evidence(
     otherwise; or the share of a unit's rows, weighted by its size relative to the largest. A
     mixture over what the miss rate may have become (q) and since when (j). Each product is a
     supermartingale if the weighted share missed is expected to be at most p, and the weights sum to
-    1, so P(E_t ≥ 1 / level for any t) ≤ level (Ville). Along the last axis.
+    1, so P(E_t ≥ 1 / level for any t) ≤ level (Ville). Along the last axis. There is one bet for each q.
     """
-    return _evidence_and_bets(missed, miss_rate, weights)[0]
-
-
-def _evidence_and_bets(
-    missed: NDArray[np.bool_] | NDArray[np.float64], miss_rate: float, weights: NDArray[np.float64] | float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The evidence, and what its bet on each odds ratio has come to at the end."""
     time = np.arange(1, missed.shape[-1] + 1)
     starts = -np.log(time) - np.log1p(time)
     total = -np.log1p(time)  # the weight of falls yet to come, on which nothing has been staked
@@ -405,5 +414,5 @@ def recertify(
 
 def _rate(successes: int, trials: Trials, confidence: float) -> Interval:
     """A share with its two one-sided bounds."""
-    low, high = lower_bound(successes, trials, confidence), upper_bound(successes, trials, confidence)
-    return Interval(successes / rows_of(trials), low, high, confidence)
+    low, high = bounds(np.array(successes), trials, confidence)
+    return Interval(successes / rows_of(trials), float(low), float(high), confidence)

@@ -8,7 +8,7 @@ give it to the others after a look at the scores would cost confidence (docs/dec
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypedDict, TypeVar, Unpack, overload
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +36,7 @@ from rankreg.operating.promises import (
 from rankreg.operating.reviews import Review, check_review_units, review_conflicts, review_point, review_promises
 from rankreg.operating.score_summary import ScoreSummary, evidence
 from rankreg.operating.spans import Asked, PromiseName, Steps
-from rankreg.operating.units import Groups, Per, Sample, rows_of
+from rankreg.operating.units import Groups, Per, rows_of
 
 HALVINGS = 40
 Point = TypeVar("Point", PromisedPoint, Review)
@@ -121,12 +121,16 @@ class PromiseSettings(TypedDict, total=False):
 
 @overload
 def certify_promises(
-    y_true: ArrayLike | ScoreSummary, y_score: ArrayLike | None = None, **settings: Unpack[PromiseSettings]
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
+    *,
+    groups: None = None,
+    **settings: Unpack[PromiseSettings],
 ) -> PromisedPoint: ...
 @overload
 def certify_promises(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     groups: ArrayLike,
     names: Sequence[str] | None = None,
@@ -192,10 +196,10 @@ def certify_promises(
     asked = Promises(fpr, precision, alarms, prevalence).asked(tpr, confidence, per)
     if not asked.targets:
         raise ValueError("nothing is promised: give at least one of tpr, fpr, precision and alarms")
+    sample = evidence(y_true, y_score, units)
     if groups is not None:
-        sample = _in_memory(y_true, y_score, units)
-        return promised_groups(sample, Groups.of(sample, groups, names), asked)
-    steps = Steps.of(evidence(y_true, y_score, units), per)
+        return promised_groups(Groups.of(sample, groups, names), asked)
+    steps = Steps.of(sample, per)
     point = promised_point(steps, asked)
     return point if point.threshold is not None else replace(point, conflicts=conflicts(steps, asked))
 
@@ -215,12 +219,13 @@ def certify_review(
     y_score: ArrayLike | None = None,
     *,
     precision: float,
+    groups: None = None,
     **settings: Unpack[ReviewSettings],
 ) -> Review: ...
 @overload
 def certify_review(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
+    y_true: ArrayLike | ScoreSummary,
+    y_score: ArrayLike | None = None,
     *,
     precision: float,
     groups: ArrayLike,
@@ -271,9 +276,10 @@ def certify_review(
     """
     Promises(precision=precision, prevalence=prevalence, review=True)  # checks both
     asked = precision, check_target(tpr), prevalence, check_confidence(confidence)
+    sample = evidence(y_true, y_score, units)
     if groups is not None:
-        return review_groups(Groups.of(_in_memory(y_true, y_score, units), groups, names), *asked)
-    steps = Steps.of(evidence(y_true, y_score, units))
+        return review_groups(Groups.of(sample, groups, names), *asked)
+    steps = Steps.of(sample)
     found = review_point(steps, *asked)
     if found.alarm_from is not None:
         return found
@@ -282,22 +288,13 @@ def certify_review(
     return replace(found, conflicts=why, highest_precision=highest)
 
 
-def _in_memory(y_true: ArrayLike | ScoreSummary, y_score: ArrayLike | None, units: ArrayLike | None) -> Sample:
-    """Labels and scores, which groups need."""
-    if isinstance(y_true, ScoreSummary):
-        raise ValueError("a ScoreSummary knows no groups: pass labels and scores, or a summary of each group alone")
-    if y_score is None:
-        raise ValueError("pass labels and scores: y_score is missing")
-    return Sample.of(y_true, y_score, units)
-
-
-def promised_groups(sample: Sample, groups: Groups, asked: Asked, *, advise: bool = True) -> PromisedGroups:
+def promised_groups(groups: Groups, asked: Asked, *, advise: bool = True) -> PromisedGroups:
     """The threshold of each group that keeps the promises, and one for all these groups if there is one.
 
     advise: look for the conflicts of the other groups.
     """
-    check_promise_units(sample.row_trials, asked)
     steps = {name: Steps.of(part, asked.per) for name, part in groups.parts.items()}
+    check_promise_units(groups.sample.row_trials, asked)
 
     def at(confidence: float) -> Asked:
         return replace(asked, confidence=confidence)
@@ -315,14 +312,13 @@ def promised_groups(sample: Sample, groups: Groups, asked: Asked, *, advise: boo
         by_rows=asked.free,
         spread=groups.spread,
     )
-    covered = sample.part(groups.rows_in(points)) if points else sample
     return PromisedGroups(
         confidence=asked.confidence,
         targets=asked.targets,
         prevalence=asked.prevalence,
         per=asked.per,
         points=points,
-        everyone=_everyone(points, covered, asked),
+        everyone=_everyone(points, groups, asked),
         uncertified=uncertified,
     )
 
@@ -432,17 +428,17 @@ def _least_risk(best: Steps, possible: Callable[[Steps, float], bool], lowest: f
     return high
 
 
-def _everyone(points: dict[str, PromisedPoint], covered: Sample, asked: Asked) -> PromisedPoint | None:
+def _everyone(points: dict[str, PromisedPoint], groups: Groups, asked: Asked) -> PromisedPoint | None:
     """The threshold in the intervals of all groups, if there is one; the promises hold in each group."""
     lowest = max((one.lowest for one in points.values() if one.lowest is not None), default=None)
     highest = min((one.highest for one in points.values() if one.highest is not None), default=None)
     if lowest is None or highest is None or lowest > highest:
         return None
-    threshold = highest if "tpr" in asked.targets else lowest
+    threshold, covered = highest if "tpr" in asked.targets else lowest, groups.together(points)
     caught, false = covered.alarms(threshold)
     judged = covered.judged(asked.per).scores
     counts = counted(Steps.of(covered, asked.per), asked.prevalence)
-    observed = observed_shares(
+    observed: dict[str, Any] = observed_shares(
         int(np.count_nonzero(judged >= threshold)) / len(judged),
         caught / counts["positives"],
         false / counts["negatives"],

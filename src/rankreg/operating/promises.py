@@ -77,7 +77,7 @@ class Promises(Record):
             "precision": self.precision,
             "alarms": self.alarms,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: float(value) for name, value in given.items() if value is not None}
 
     def recall_confidence(self, tpr: float, confidence: float, *, mixed: bool = False) -> float:
         """The confidence that the recall needs, so that all promises hold together.

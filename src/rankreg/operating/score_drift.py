@@ -7,10 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from rankreg.metrics import Floats, check_scores
-from rankreg.notation import Record
-from rankreg.operating.guarantees import check_share
-from rankreg.operating.monitoring import check_times, times_record
+from rankreg.metrics import Floats
+from rankreg.operating.monitoring import StreamRecord, alarm_record, check_level, check_times, stream_scores
 
 # Beta densities, each a bet on how places among earlier scores may spread
 BETS = np.array(
@@ -22,7 +20,7 @@ SMALLEST = 1e-15  # a place is neither 0 nor 1
 
 
 @dataclass(frozen=True)
-class Drift(Record):
+class Drift(StreamRecord):
     """What a stream of scores without labels says about their distribution. It says nothing of the recall.
 
     Attributes:
@@ -52,10 +50,6 @@ class Drift(Record):
     last_time: str | None = None
     alarm_time: str | None = None
     times: NDArray[Any] | None = field(default=None, repr=False, compare=False)
-
-    def to_dict(self) -> dict[str, Any]:
-        """All but the arrays."""
-        return {name: value for name, value in super().to_dict().items() if name not in ("path", "times")}
 
 
 def drift(
@@ -95,30 +89,21 @@ def drift(
     >>> drift(range(1000), [990] * 30).alarm_at is None
     False
     """
-    check_share(level, "level", "write 0.05 for one false alarm in twenty such streams")
-    before, new = _values(reference, "reference"), _values(scores, "new")
+    check_level(level)
+    before, new = stream_scores(reference, "reference sample"), stream_scores(scores, "new sample")
     generator = np.random.default_rng(seed)
     chances = generator.random((len(new), 2))  # a longer stream begins with the same numbers
     when = None if times is None else check_times(times, len(new))
     if when is not None:
         new = new[np.lexsort((chances[:, 1], when))]
     evidence = log_drift_evidence(places(before, new, chances[:, 0]))
-    with np.errstate(over="ignore"):
-        path: NDArray[np.float64] = np.exp(evidence)
-    alarms = np.flatnonzero(evidence >= -np.log(level))
-    alarm_at = int(alarms[0]) + 1 if len(alarms) else None
     median = np.median(before)
     return Drift(
         level=level,
         reference=len(before),
         scores=len(new),
-        e_value=float(path[-1]),
-        largest_e_value=float(path.max()),
-        alarm_at=alarm_at,
         above_median=float(np.mean(new > median) + np.mean(new == median) / 2),
-        path=path,
-        **({} if when is None else times_record(when, when, alarm_at)),
-        times=when,
+        **alarm_record(evidence, level, when, when),
     )
 
 
@@ -168,10 +153,3 @@ def _earlier(values: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     ordered, equal = codes[order], np.empty_like(lower)
     equal[order] = np.arange(len(order)) - np.searchsorted(ordered, ordered)
     return lower, equal
-
-
-def _values(scores: ArrayLike, which: str) -> Floats:
-    values = check_scores(scores)
-    if values.ndim != 1 or not len(values):
-        raise ValueError(f"expected at least one {which} score, shape (N,), got {values.shape}")
-    return values

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from rankreg.metrics import Floats
+from rankreg.metrics import Floats, alarm_counts
 from rankreg.operating.guarantees import (
     ROUNDING,
     bounds,
@@ -76,7 +76,7 @@ class Steps:
         """The steps of a sample or of its summary."""
         judged = sample.judged(per)
         candidates = np.unique(judged.scores)
-        caught, true = (at_or_above(candidates, scores)[::-1] for scores in (judged.scores, sample.positives))
+        caught, true = (alarm_counts(scores, candidates)[::-1] for scores in (judged.scores, sample.positives))
         false = sample.false_alarms(candidates)[::-1]
         trials = judged.trials, sample.negative_trials, sample.row_trials
         return cls(candidates[::-1], caught, true, false, *trials, sample.mixed)
@@ -100,13 +100,6 @@ class Steps:
             negatives=trials[1],
             rows=_times(self.rows, rows / rows_of(self.rows)),
         )
-
-
-def at_or_above(candidates: Floats, scores: Floats) -> Counts:
-    """How many scores are at or above each candidate; the candidates ascend."""
-    places = np.searchsorted(candidates, scores, side="right")
-    below = np.cumsum(np.bincount(places, minlength=len(candidates) + 1))[:-1]
-    return np.asarray(len(scores) - below, dtype=np.int64)
 
 
 def allowed(trials: Trials, share: float, confidence: float) -> int:

@@ -316,13 +316,18 @@ class Groups:
     parts. spread: a unit has rows in more than one group, so that the groups are not independent.
     """
 
+    sample: Sample
     parts: dict[str, Sample]
     places: NDArray[np.integer]
     spread: bool
 
     @classmethod
-    def of(cls, sample: Sample, groups: ArrayLike, names: Sequence[str] | None = None) -> "Groups":
-        """The groups of a sample: one value per row, or with `names` an index into the names."""
+    def of(cls, sample: Any, groups: ArrayLike, names: Sequence[str] | None = None) -> "Groups":
+        """The groups of a `Sample`: one value per row, or with `names` an index into the names."""
+        if not isinstance(sample, Sample):
+            raise ValueError(
+                "a ScoreSummary knows no groups: pass labels and scores, or a summary of each group alone"
+            )
         members = np.asarray(groups)
         if members.shape != sample.scores.shape:
             raise ValueError(f"expected one group per sample, shape {sample.scores.shape}, got {members.shape}")
@@ -332,11 +337,10 @@ class Groups:
             for place, value in enumerate(values)
         }
         if sample.units is None:
-            return cls(parts, places, spread=False)
+            return cls(sample, parts, places, spread=False)
         pairs = np.unique(np.stack([sample.units, places]), axis=1)
-        return cls(parts, places, spread=int(pairs.shape[1]) > len(np.unique(sample.units)))
+        return cls(sample, parts, places, spread=int(pairs.shape[1]) > len(np.unique(sample.units)))
 
-    def rows_in(self, names: Collection[str]) -> NDArray[np.bool_]:
-        """Which rows belong to groups of these names."""
-        chosen: NDArray[np.bool_] = np.array([name in names for name in self.parts], dtype=bool)[self.places]
-        return chosen
+    def together(self, names: Collection[str]) -> Sample:
+        """The samples of all groups of these names."""
+        return self.sample.part(np.array([name in names for name in self.parts], dtype=bool)[self.places])
