@@ -129,13 +129,15 @@ def true_shares(
     reviews = 1000 * (share * recall + (1 - share) * fpr - alarms)
     load: dict[str, object] = {}
     if isinstance(found, Review):
+        most = found.review_per_1000_at_most
+        assert most is not None
         load = {
             "reviews": round(reviews, 1),
             "reviews_expected": round(found.review_per_1000, 1),
-            "reviews_at_most": round(found.review_per_1000_at_most, 1),
+            "reviews_at_most": round(most, 1),
         }
         broken = recall < found.tpr or precision < found.precision
-        broken |= load_bounded and reviews > found.review_per_1000_at_most
+        broken |= load_bounded and reviews > most
     else:
         targets = {one.name: one.target for one in found.promises}
         broken = (

@@ -334,7 +334,8 @@ class ScoreSummary:
         sizes = self.positive_trials, self.negative_trials
         if not all(sizes):
             missing = "positives" if not sizes[0] else "negatives"
-            raise ValueError(f"undefined without {missing}: the summary holds {sum(sizes)} samples of one class")
+            kind = "negative" if missing == "positives" else "positive"
+            raise ValueError(f"undefined without {missing}: all {sum(sizes):,} samples are {kind}")
         return sizes
 
     def judged(self, per: Per) -> Judged:

@@ -18,6 +18,7 @@ from rankreg.report.promise_text import (
     heading,
     is_kept,
     left_out_lines,
+    load_bound,
     percent_or_count,
     promise_assumption,
     promise_lines,
@@ -172,7 +173,8 @@ def _overview(place: int, model: ScoredModel, found: PromisedGroups | ReviewGrou
     looks: dict[str, Any] = {}
     if isinstance(found, ReviewGroups):
         loads = [row.reviews or 0.0 for row in rows]
-        most = max(row.reviews_at_most or 0.0 for row in rows)
+        bounds = [row.reviews_at_most for row in rows if row.reviews_at_most is not None]
+        most = max(bounds) if len(bounds) == len(rows) else None
         looks = {"reviews": min(loads), "reviews_to": max(loads), "reviews_at_most": most}
     return PromiseRow(
         place,
@@ -293,7 +295,7 @@ def _review_row(place: int, model: str, group: str | None, found: Review, word: 
         worked=worked,
         missed=1 - found.recall,
         reviews=found.review_per_1000,
-        reviews_at_most=found.review_per_1000_at_most,
+        reviews_at_most=load_bound(found),
         answers=tuple(answers),
     )
 
