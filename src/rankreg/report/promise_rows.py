@@ -167,6 +167,9 @@ def _overview(place: int, model: ScoredModel, found: PromisedGroups | ReviewGrou
     counts = sum(row.positives for row in rows), sum(row.negatives for row in rows)
     if not rows:
         return PromiseRow(place, model.name, None, tone, title, tuple(said), *counts)
+    dear = [row.group or "" for row in rows if row.tone == "bad"]
+    if dear:
+        said.append(f"The price is very high in {', '.join(dear)}")
     said.append("Every group has thresholds of its own, see below")
     tone = max([tone, *(row.tone for row in rows)], key=WORST.index)
     false = [row.false_alarms or 0.0 for row in rows]

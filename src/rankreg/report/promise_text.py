@@ -384,7 +384,7 @@ def _conflict_lines(
 
 def _price(found: PromisedPoint) -> tuple[str, str]:
     """False alarms and misses, from the observed shares."""
-    missed, false = number(1000 * (1 - (found.recall or 0.0))), number(false_alarms_per_1000(found))
+    missed, false = number(round(1000 * (1 - (found.recall or 0.0)), 9)), number(false_alarms_per_1000(found))
     whose = "units with positives" if found.per == "unit" else "positives"
     return (
         "Price",
