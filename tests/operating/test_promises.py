@@ -420,3 +420,22 @@ def test_samples_that_would_settle_one_promise_are_not_offered_where_another_con
     assert [one.between for one in alone] == [one.between for one in both] == [("precision",)]
     assert alone[0].more_positives is not None
     assert both[0].more_positives is None
+
+
+@pytest.mark.parametrize(
+    ("shift", "precision", "prevalence"), [(2.0, 0.8, 0.01), (2.0, 0.9, 0.1), (3.5, 0.8, 0.01)]
+)
+def test_advice_for_a_precision_is_no_less_than_its_observed_shares_need(
+    shift: float, precision: float, prevalence: float
+) -> None:
+    labels = np.repeat([1, 0], [400, 2000])
+    scores = np.random.default_rng(4).normal(size=2400) + shift * labels
+    found = certify_promises(labels, scores, precision=precision, prevalence=prevalence)
+    (conflict,) = found.conflicts
+    assert conflict.more_positives is not None
+    assert conflict.more_negatives is not None
+    tried, total = Tried(labels, scores), 2000 + conflict.more_negatives
+    sure = 0.95 ** (1 / 3)
+    limits = [odds(precision, prevalence) * caught / tried.n for caught in tried.caught]  # as if the TPR were known
+    bounds = [high(round(false * total / 2000), total, sure) for false in tried.false]
+    assert any(bound <= limit for bound, limit in zip(bounds, limits, strict=True))

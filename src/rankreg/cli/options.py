@@ -59,8 +59,8 @@ Unit = Annotated[str | None, option("Column of independent units, e.g. patients,
 Per = Annotated[
     Literal["row", "unit"],
     typer.Option(
-        help="Promise the recall of rows, or of units such as patients. A unit is caught if at least one of its rows"
-        " raises an alarm."
+        help="Promise the recall of rows, or of units such as patients. A unit is caught if at least one of its"
+        " rows raises an alarm."
     ),
 ]
 Fpr = Annotated[float | None, option("Promise: at most this share of the negatives raises an alarm.")]
