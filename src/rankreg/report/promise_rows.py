@@ -81,7 +81,8 @@ class PromiseCard:
 class PromisesShown:
     """All that the page says about promises: `rows` for the models, `groups` for their groups.
 
-    review: there are three answers. by_group: each group has its own. kept: some promise is.
+    review: there are three answers. by_group: each group has its own. kept: some promise is. refused: no model's
+    scores can be used.
     """
 
     sentence: str
@@ -92,6 +93,7 @@ class PromisesShown:
     review: bool
     by_group: bool
     kept: bool
+    refused: bool = False
 
 
 def shown_promises(
@@ -119,7 +121,8 @@ def shown_promises(
         assumption=promise_assumption(first),
         review=isinstance(first, Review | ReviewGroups),
         by_group=isinstance(first, PromisedGroups | ReviewGroups),
-        kept=any(map(is_kept, promised)),
+        kept=any(is_kept(found) for model, found in zip(models, promised, strict=True) if model.refused is None),
+        refused=all(model.refused is not None for model in models),
     )
 
 
