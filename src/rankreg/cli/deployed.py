@@ -22,8 +22,8 @@ def monitor(
     label: Annotated[
         str | None,
         opt.option(
-            "Column of labels. Without it, every row counts as a confirmed positive; with --reference, only drift is"
-            " watched."
+            "Column of labels. Without it, every row counts as a confirmed positive; with --reference, only drift"
+            " is watched."
         ),
     ] = None,
     positive: opt.Positive = None,

@@ -47,9 +47,7 @@ Id = Annotated[str | None, option("Column of sample ids. Without it, rows are ma
 Tpr = Annotated[float, typer.Option(help="Share of positives that must raise an alarm.")]
 Tprs = Annotated[
     list[float] | None,
-    option(
-        "Promise: at least this share of the positives raises an alarm; repeatable.", "--tpr", shown=str(TPR)
-    ),
+    option("Promise: at least this share of the positives raises an alarm; repeatable.", "--tpr", shown=str(TPR)),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence of guarantees and intervals.")]
 Prevalence = Annotated[

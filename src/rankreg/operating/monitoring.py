@@ -19,8 +19,8 @@ ARRAYS = ("path", "times", "bets", "sizes")  # of a watch, left out of its JSON
 ODDS_RATIOS = 2.0 ** np.arange(0.5, 5.25, 0.5)  # how much likelier a miss may have become: 1.4 to 32 times
 
 VERIFICATION_BIAS = (
-    "positives below the threshold are rarely looked at, so they are rarely confirmed. Among confirmed positives the"
-    " recall looks better than it is, so no alarm is no proof. Confirm a random share of the negatives too"
+    "positives below the threshold are rarely looked at, so they are rarely confirmed. Among confirmed positives"
+    " the recall looks better than it is, so no alarm is no proof. Confirm a random share of the negatives too"
 )
 
 
