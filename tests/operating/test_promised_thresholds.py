@@ -18,7 +18,7 @@ from rankreg.operating import (
     cross_fitted_threshold,
     promised_threshold,
 )
-from rankreg.operating.promises import review_point
+from rankreg.operating.reviews import review_point
 from rankreg.operating.spans import Steps
 from rankreg.operating.thresholds import lowered, rounded_down
 from rankreg.operating.units import Sample
@@ -202,7 +202,7 @@ def test_a_review_of_copied_rows_keeps_its_promises_where_counting_rows_does_not
         scores = np.repeat(random.normal(size=750) + 2 * labels, copies)
         for own in (units, None):
             steps = Steps.of(Sample.of(np.repeat(labels, copies), scores, own))
-            found = review_point(steps, 0.75, 0.85, share, 0.8, advise=False)
+            found = review_point(steps, 0.75, 0.85, share, 0.8)
             recall, precision, reviews = true_shares(found, share)
             wrong = recall < 0.85 or precision < 0.75 or reviews > (found.review_per_1000_at_most or 0)
             broken, naive = broken + (wrong and own is not None), naive + (wrong and own is None)
