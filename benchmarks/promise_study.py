@@ -295,6 +295,7 @@ def _review_broken(setting: Setting, found: Review) -> bool:
     top = np.inf if found.alarm_from is None else found.alarm_from
     between = [people.share(found.review_from, kind) - people.share(top, kind) for kind in (True, False)]
     load = 1000 * (share * between[0] + (1 - share) * between[1])
+    assert found.review_per_1000_at_most is not None
     wrong = setting.broken(found.review_from, ("tpr",)) or load > found.review_per_1000_at_most + 1e-9
     return wrong or (found.alarm_from is not None and setting.broken(found.alarm_from, ("precision",)))
 

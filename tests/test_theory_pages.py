@@ -9,11 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from benchmarks import coverage_study, mapie_peer, promise_study, resampling_peer, threshold_peer
+from benchmarks import answer_study, coverage_study, mapie_peer, promise_study, resampling_peer, threshold_peer
 from benchmarks.fit_study.rendering import page as fit_page
 from benchmarks.tabular_study.rendering import page as tabular_page
 from docs.blocks import BLOCKS, DOCS, ROOT, fit_gives, mapie_records, pages, rendered
 from docs.pictures import DRAWN, LABELS, PICTURES, SCORES, draw, expected_fpr, numbers, recorded, steps
+from scipy import stats
 from scipy.special import ndtr
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score
@@ -191,3 +192,13 @@ def test_what_is_said_about_scikit_learns_thresholds_is_so() -> None:
     assert (short[quantile] > 0.4).all()
     assert short[constrained][60] > 0.1
     assert all(fpr[cross_fitted][n] < fpr[constrained][n] for n in (120, 400))
+
+
+def test_fresh_draws_do_not_contradict_what_a_fit_promises() -> None:
+    rows = pd.read_csv(ROOT / "records/fit/answers_fresh.csv")
+    assert set(rows["draw"]).isdisjoint(pd.read_csv(answer_study.PLACE)["draw"])
+    found = rows.assign(broken=rows["broken"].fillna(0)).groupby(["setting", "promise", "kind"])["broken"]
+    assert len(found) == 52
+    assert (found.size() == 126).all()
+    assert found.sum().max() == 9  # 25 would be a contradiction
+    assert stats.binom.sf(24, 126, 0.1) <= 0.05 / 52

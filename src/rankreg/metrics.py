@@ -282,7 +282,9 @@ def check_binary(y_true: ArrayLike, y_score: ArrayLike) -> tuple[Bools, Floats]:
     count = np.count_nonzero(positive)
     if count in (0, len(labels)):
         missing = "positives" if count == 0 else "negatives"
-        raise ValueError(f"undefined without {missing}: y_true holds {len(labels)} samples of one class")
+        raise ValueError(
+            f"undefined without {missing}: all {len(labels):,} samples are {'positive' if count else 'negative'}"
+        )
     return positive, scores
 
 

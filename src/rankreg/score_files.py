@@ -221,6 +221,11 @@ def saved_point(path: Path, tpr: float | None = None) -> DeployedPoint:
     content = read_json(path, advice)
     if isinstance(content, dict) and isinstance(content.get("threshold"), dict):  # of a fit
         content = content["threshold"] | {"threshold": content["threshold"].get("value")}
+    if isinstance(content, dict) and content.get("promises") and "points" not in content:
+        if content.get("threshold") is None and content.get("review_from") is None:
+            raise ValueError(f"{path} holds no threshold: none kept its promises; certify others first")
+        if content.get("tpr") is None and tpr is None:
+            raise ValueError(f"{path} promises no recall: add --tpr to say which recall to look at")
     try:
         several = content.get("points")
         if several is None:

@@ -55,7 +55,7 @@ def test_the_error_names_a_tpr_that_can_be_certified() -> None:
 @pytest.mark.parametrize(
     ("positives", "said"),
     [
-        (0, "no positives are too few to certify a TPR of 98 % with 95 % confidence: 149 are needed"),
+        (0, "0 positives are too few to certify a TPR of 98 % with 95 % confidence: 149 are needed"),
         (1, "1 positive is too few .* 149 are needed; the highest TPR 1 can certify is 5.0 %"),
     ],
 )

@@ -175,3 +175,38 @@ def test_a_spool_refuses_nan_and_other_shapes() -> None:
             spool.add(np.array([True]), np.array([np.nan]))
         with pytest.raises(ValueError, match="one label per score"):
             spool.add(np.array([True]), np.array([1.0, 2.0]))
+
+
+def odd_scores(kind: str, random: np.random.Generator) -> tuple[Any, Any]:
+    """Many negatives, and positives that are hard for an even grid."""
+    negatives, positives = random.normal(size=3000), random.normal(size=20) + 1
+    if kind == "ties":
+        return negatives.round(1), positives.round(1)
+    if kind == "heavy tails":
+        return random.standard_cauchy(3000), random.standard_cauchy(20)
+    if kind == "infinite":
+        negatives[:4] = np.inf, -np.inf, 0.0, -0.0
+        return negatives, np.append(positives, [np.inf, -np.inf])
+    if kind == "beyond any width":
+        return negatives, np.array([-1e308, 0.0, 1e308])
+    if kind == "denormal":
+        return negatives, np.array([0.0, 5e-324, 1e-320])
+    if kind == "32 bits":
+        negatives[:9] = positives[0]
+        return negatives.astype(np.float32), positives
+    return negatives, {"one": positives[:1], "negatives' own": negatives[::100]}[kind]
+
+
+@pytest.mark.parametrize(
+    "kind", ["ties", "heavy tails", "infinite", "beyond any width", "denormal", "32 bits", "one", "negatives' own"]
+)
+def test_many_negatives_are_counted_as_by_comparing_each_with_every_positive(kind: str) -> None:
+    negatives, positives = odd_scores(kind, np.random.default_rng(3))
+    found = operating.ScoreSummary.of_positives(positives).count(negatives)
+    tied = [int((negatives == score).sum()) for score in found.scores]
+    lower = [int((negatives < score).sum()) for score in found.scores]
+    edges = np.append(lower, len(negatives)) - np.append(0, np.add(lower, tied))
+    assert found.tied_counts.tolist() == tied
+    assert found.between_counts.tolist() == edges.tolist()
+    assert found.lowest == (negatives.min(), (negatives == negatives.min()).sum())
+    assert found.highest == (negatives.max(), (negatives == negatives.max()).sum())

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,17 @@ from rankreg.notation import number, percent, share
 from rankreg.operating import (
     PromisedGroups,
     PromisedPoint,
+    Promises,
+    Review,
     ReviewGroups,
     certify_promises,
     certify_review,
+    promised_threshold,
 )
 from rankreg.report import Model, Settings, write
 from rankreg.report.page import render
 from rankreg.report.promise_rows import shown_promises
-from rankreg.report.promise_text import Promised
+from rankreg.report.promise_text import Promised, promise_lines, promise_table, review_lines
 from rankreg.report.text import rounded_threshold
 from rankreg.scores import Scores
 from tests.browser import Open
@@ -130,6 +134,29 @@ def test_a_review_shows_three_answers_and_its_load() -> None:
         assert row.false_alarms == pytest.approx(1000 * false)
 
 
+def test_a_load_without_a_bound_is_an_estimate() -> None:
+    model = MODELS[0]
+    asked = Promises(precision=0.8, review=True)
+    made = promised_threshold(model.labels, model.scores, promises=asked, held_out=False, tpr=0.9)
+    assert isinstance(made.found, Review)
+    assert made.found.review_per_1000_at_most is None
+    for found in (made.found, replace(made.found, review_per_1000_at_most=1000.0)):  # as older cards have it
+        shown = shown_promises(MODELS[:1], [found], "cross-fitted")
+        assert shown is not None
+        assert shown.rows[0].reviews_at_most is None
+        assert "1,000 reviews" not in shown.cards[0].text
+        assert "at most" not in dict(review_lines(found))["Price"]
+
+
+def test_of_many_groups_without_a_promise_a_few_are_listed() -> None:
+    model = MODELS[0]
+    groups = np.arange(len(model.labels)) // 5
+    found = certify_promises(model.labels, model.scores, fpr=0.2, groups=groups)
+    assert len(found.uncertified) > 100
+    assert len(promise_lines(found)) < 30
+    assert len(promise_table(found) or ()) < 30
+
+
 def test_reviews_in_groups_show_the_range_of_their_loads() -> None:
     (found, _) = reviewed(precision=0.7, tpr=0.8, groups=SITES)
     assert isinstance(found, ReviewGroups)
@@ -137,7 +164,7 @@ def test_reviews_in_groups_show_the_range_of_their_loads() -> None:
     assert shown is not None
     loads = [one.review_per_1000 for one in found.points.values()]
     assert (shown.rows[0].reviews, shown.rows[0].reviews_to) == (min(loads), max(loads))
-    assert shown.rows[0].reviews_at_most == max(one.review_per_1000_at_most for one in found.points.values())
+    assert shown.rows[0].reviews_at_most == max(one.review_per_1000_at_most or 0 for one in found.points.values())
 
 
 def test_other_samples_stand_beside_those_that_chose_the_threshold() -> None:

@@ -207,7 +207,7 @@ def measured_promises(
         upper = sample.alarms(threshold.alarm_from)
         between = lower[0] - upper[0], lower[1] - upper[1]
         targets: dict[MeasuredName, float] = {"tpr": said.tpr, "precision": said.precision}
-        if threshold.certified:  # out of fold the load is an estimate
+        if threshold.certified and said.review_per_1000_at_most is not None:  # out of fold it is an estimate
             targets["reviews"] = said.review_per_1000_at_most
         found = {
             "precision": _precision(sample, threshold.alarm_from, upper, share, confidence),

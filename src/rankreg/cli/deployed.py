@@ -21,7 +21,10 @@ def monitor(
     per: opt.DeployedPer = None,
     label: Annotated[
         str | None,
-        opt.option("Column of labels. Without it, every row is a confirmed positive (not with --reference)."),
+        opt.option(
+            "Column of labels. Without it, every row counts as a confirmed positive; with --reference, only drift"
+            " is watched."
+        ),
     ] = None,
     positive: opt.Positive = None,
     negative: opt.Negative = None,
@@ -39,13 +42,17 @@ def monitor(
     ] = 1.0,
     drop_to: Annotated[
         float | None,
-        opt.option("A fallen recall: how soon would it be noticed?", shown="three times as many misses"),
+        opt.option(
+            "A lower recall. The output says how soon a drop to it would be noticed.",
+            shown="three times as many misses",
+        ),
     ] = None,
     reference: Annotated[
         Path | None,
         opt.option(
-            "File of earlier scores of the same model, from when all was well, without labels. Warns of"
-            " drift: the scores changed. Both files must hold all samples, not confirmed positives only."
+            "File of earlier scores of the same model, from a time when all was well; labels are not needed."
+            " Warns of drift: a change of the scores. Both files must hold all samples, not only confirmed"
+            " positives."
         ),
     ] = None,
     plot: Annotated[Path | None, opt.option("Draw the evidence over time: .png or .svg file.")] = None,

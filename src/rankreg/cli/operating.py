@@ -38,9 +38,11 @@ def certify(
 ) -> None:
     """Find the threshold that keeps your promises, and what it costs in false alarms.
 
-    Promise --tpr, --fpr, --precision or --alarms, alone or together. One --confidence holds for all of them, and
-    with --group for all groups together. The default is --tpr 0.95. If no threshold keeps the promises (with
-    --group: in no group), the output says which of them conflict and what would help, and the exit status is 1.
+    Promise --tpr, --fpr, --precision or --alarms, alone or together. The default is --tpr 0.95. One --confidence
+    holds for all promises, and with --group for all groups together.
+
+    If no threshold keeps the promises, the output says which of them conflict and what would help. The exit
+    status is then 1. With --group it is 1 only if no group keeps them.
 
     Examples:
         rankreg certify scores.csv --label y --score s --tpr 0.9

@@ -46,7 +46,8 @@ Separator = Annotated[str, typer.Option(help="Separator of the columns of a CSV 
 Id = Annotated[str | None, option("Column of sample ids. Without it, rows are matched by position.", "--id")]
 Tpr = Annotated[float, typer.Option(help="Share of positives that must raise an alarm.")]
 Tprs = Annotated[
-    list[float] | None, option("Share of positives that must raise an alarm; repeatable.", "--tpr", shown=str(TPR))
+    list[float] | None,
+    option("Promise: at least this share of the positives raises an alarm; repeatable.", "--tpr", shown=str(TPR)),
 ]
 Confidence = Annotated[float, typer.Option(help="Confidence of guarantees and intervals.")]
 Prevalence = Annotated[
@@ -56,7 +57,8 @@ Unit = Annotated[str | None, option("Column of independent units, e.g. patients,
 Per = Annotated[
     Literal["row", "unit"],
     typer.Option(
-        help="Guarantee an alarm for rows, or for units such as patients (on at least one of their rows)."
+        help="Promise the recall of rows, or of units such as patients. A unit is caught if at least one of its"
+        " rows raises an alarm."
     ),
 ]
 Fpr = Annotated[float | None, option("Promise: at most this share of the negatives raises an alarm.")]
@@ -70,12 +72,17 @@ PerDay = Annotated[float | None, option("Rows per day where the threshold is use
 ReviewOption = Annotated[
     bool,
     typer.Option(
-        "--review", help="Three answers: alarm at --precision, review in between, dismiss what --tpr can spare."
+        "--review",
+        help="Three answers: alarm, review, dismiss. --precision holds for the alarms, --tpr for alarms and reviews"
+        " together.",
     ),
 ]
 Group = Annotated[
     str | None,
-    option("Column of groups: keep the promises in each. A group that cannot is named and left uncertified."),
+    option(
+        "Column of groups: keep the promises in each group. A group that cannot keep them is named and left"
+        " uncertified."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -35,7 +35,7 @@ class NotEnoughPositives(ValueError):  # noqa: N818 - it names what is missing, 
         self.highest_tpr = highest_tpr(positives, confidence) if self.positives else 0.0
         best = math.floor(self.highest_tpr * 1000) / 10  # rounded down: what the message names must be certifiable
         held, noun = (self.positives, "positive") if self.units is None else (self.units, "unit")
-        count = {0: f"no {noun}s are", 1: f"1 {noun} is"}.get(held, f"{held} {noun}s are")
+        count = {0: f"0 {noun}s are", 1: f"1 {noun} is"}.get(held, f"{held} {noun}s are")
         subject, verb = count.rsplit(" ", 1)
         rows = f" with {self.positives} positives" if self.units not in (None, self.positives) else ""
         more = "" if self.units is None else f" units like these ({self.needed - self.units} more)"

@@ -18,8 +18,8 @@ DRAWS, LONGEST = 2000, 10_000  # simulated continuations of a stream, and their 
 ODDS_RATIOS = 2.0 ** np.arange(0.5, 5.25, 0.5)  # how much likelier a miss may have become: 1.4 to 32 times
 
 VERIFICATION_BIAS = (
-    "positives below the threshold are rarely looked at, so rarely confirmed: among confirmed positives the recall"
-    " looks better than it is, and no alarm is no proof; confirm a random share of the negatives too"
+    "positives below the threshold are rarely looked at, so they are rarely confirmed. Among confirmed positives"
+    " the recall looks better than it is, so no alarm is no proof. Confirm a random share of the negatives too"
 )
 
 

@@ -21,9 +21,9 @@ class Review(Record):
             `review_from` if one threshold keeps both promises, and is None if no precision was shown.
         tpr: the recall that is promised.
         precision: the precision that is promised.
-        confidence: of both promises and of `review_per_1000_at_most` together.
+        confidence: of both promises, and of `review_per_1000_at_most` if there is one, together.
         review_per_1000: rows to review per 1,000 rows, from the observed shares.
-        review_per_1000_at_most: the upper bound of the same.
+        review_per_1000_at_most: the upper bound of the same; None where it is only estimated, out of fold.
         alarms_per_1000: alarms per 1,000 rows, from the observed shares.
         recall: the share of positives observed at or above `review_from`.
         alarm_recall: the share of positives observed at or above `alarm_from`.
@@ -43,7 +43,7 @@ class Review(Record):
     precision: float
     confidence: float
     review_per_1000: float
-    review_per_1000_at_most: float
+    review_per_1000_at_most: float | None
     alarms_per_1000: float
     recall: float
     alarm_recall: float

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankreg.metrics import Floats, Roc, check_binary, check_scores, check_tprs, empirical_thresholds
+from rankreg.operating.score_grid import ScoreGrid
 from rankreg.operating.units import Judged, Per, Sample
 
 Counts = NDArray[np.int64]
 CHUNKS = 1 << 13, 1 << 20  # scores sorted at once: few if there are few positives, so that they stay in the cache
+BLOCK = 1 << 19  # scores that a grid takes at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,16 +126,21 @@ class ScoreSummary:
         tied, between = self.tied_counts.copy(), self.between_counts.copy()
         lowest, highest = self.lowest, self.highest
         chunk = min(max(8 * len(self.scores), CHUNKS[0]), CHUNKS[1])
-        for start in range(0, len(given), chunk):
-            ordered = np.sort(given[start : start + chunk])
-            below = np.searchsorted(ordered, self.scores, side="left")
-            reached = np.searchsorted(ordered, self.scores, side="right")
-            tied += reached - below
-            between += np.append(below, len(ordered)) - np.append(0, reached)
-            ends = ordered[[0, -1]]
-            at_ends = np.searchsorted(ordered, ends[0], side="right"), np.searchsorted(ordered, ends[1])
-            lowest = _extreme(lowest, (float(ends[0]), int(at_ends[0])), 1)
-            highest = _extreme(highest, (float(ends[1]), len(ordered) - int(at_ends[1])), -1)
+        grid = ScoreGrid(self.scores)
+        for start in range(0, len(given), BLOCK):
+            near = given[start : start + BLOCK]
+            low, high = near.min(), near.max()
+            lowest = _extreme(lowest, (float(low), int(np.count_nonzero(near == low))), 1)
+            highest = _extreme(highest, (float(high), int(np.count_nonzero(near == high))), -1)
+            if grid.useful and len(near) > grid.cells:  # fewer are sorted faster
+                near, apart = grid.apart(near)
+                between += apart
+            for first in range(0, len(near), chunk):
+                ordered = np.sort(near[first : first + chunk])
+                below = np.searchsorted(ordered, self.scores, side="left")
+                reached = np.searchsorted(ordered, self.scores, side="right")
+                tied += reached - below
+                between += np.append(below, len(ordered)) - np.append(0, reached)
         return replace(self, tied_counts=tied, between_counts=between, lowest=lowest, highest=highest)
 
     def merge(self, *others: "ScoreSummary") -> "ScoreSummary":
@@ -334,7 +341,8 @@ class ScoreSummary:
         sizes = self.positive_trials, self.negative_trials
         if not all(sizes):
             missing = "positives" if not sizes[0] else "negatives"
-            raise ValueError(f"undefined without {missing}: the summary holds {sum(sizes)} samples of one class")
+            kind = "negative" if missing == "positives" else "positive"
+            raise ValueError(f"undefined without {missing}: all {sum(sizes):,} samples are {kind}")
         return sizes
 
     def judged(self, per: Per) -> Judged:

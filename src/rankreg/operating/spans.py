@@ -154,7 +154,8 @@ def precision_span(
     Every test counts the positives strictly above a threshold and the negatives at or above it. So it
     also stands for every threshold between this one and the next higher, and ties are on the safe side.
 
-    walk: False for planning: the steps from the first to the last that pass, wherever they are.
+    walk: False for planning: the steps from the first to the last that pass, wherever they are; at a stated
+    prevalence from the start down, because the test means nothing above it.
     Units of several rows are tested at all thresholds at once: no walk is needed.
     """
     if shares_units(steps.rows) and prevalence is not None:
@@ -173,6 +174,8 @@ def precision_span(
         length = int(np.argmin(passed)) if not passed.all() else len(passed)
         return Span(start, start + length - 1)
     found = np.flatnonzero(passed)
+    if prevalence is not None:
+        found = found[found >= start]
     return Span(int(found[0]), int(found[-1])) if len(found) else Span(0, -1)
 
 

@@ -262,7 +262,7 @@ def promised_threshold(
 
     On held-out scores the promises are certified. On out-of-fold scores nothing is proven about an FPR, a
     precision or a number of alarms; simulations show how often they hold (docs/decisions/0041). The load of a
-    review is then an estimate: its bound is 1,000 of 1,000.
+    review is then an estimate without a bound.
 
     Args:
         y_true: labels, 1 for the critical class.
@@ -312,7 +312,7 @@ def promised_threshold(
     if value is None:
         return PromisedThreshold(chosen, found)
     if isinstance(found, Review) and not held_out:  # its bound did not hold in all simulations: claim nothing
-        found = replace(found, review_per_1000_at_most=1000.0)
+        found = replace(found, review_per_1000_at_most=None)
     if chosen.point is not None and value < chosen.value:  # the precision asked for a lower one
         settings |= {"fpr_confidence": sure, "prevalence": None}
         chosen = replace(chosen, point=point_at(sample, chosen.point.rank, threshold=value, **settings))

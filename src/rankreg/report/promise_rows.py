@@ -18,6 +18,7 @@ from rankreg.report.promise_text import (
     heading,
     is_kept,
     left_out_lines,
+    load_bound,
     percent_or_count,
     promise_assumption,
     promise_lines,
@@ -80,7 +81,8 @@ class PromiseCard:
 class PromisesShown:
     """All that the page says about promises: `rows` for the models, `groups` for their groups.
 
-    review: there are three answers. by_group: each group has its own. kept: some promise is.
+    review: there are three answers. by_group: each group has its own. kept: some promise is. refused: no model's
+    scores can be used.
     """
 
     sentence: str
@@ -91,6 +93,7 @@ class PromisesShown:
     review: bool
     by_group: bool
     kept: bool
+    refused: bool = False
 
 
 def shown_promises(
@@ -118,7 +121,8 @@ def shown_promises(
         assumption=promise_assumption(first),
         review=isinstance(first, Review | ReviewGroups),
         by_group=isinstance(first, PromisedGroups | ReviewGroups),
-        kept=any(map(is_kept, promised)),
+        kept=any(is_kept(found) for model, found in zip(models, promised, strict=True) if model.refused is None),
+        refused=all(model.refused is not None for model in models),
     )
 
 
@@ -166,13 +170,17 @@ def _overview(place: int, model: ScoredModel, found: PromisedGroups | ReviewGrou
     counts = sum(row.positives for row in rows), sum(row.negatives for row in rows)
     if not rows:
         return PromiseRow(place, model.name, None, tone, title, tuple(said), *counts)
+    dear = [row.group or "" for row in rows if row.tone == "bad"]
+    if dear:
+        said.append(f"The price is very high in {', '.join(dear)}")
     said.append("Every group has thresholds of its own, see below")
     tone = max([tone, *(row.tone for row in rows)], key=WORST.index)
     false = [row.false_alarms or 0.0 for row in rows]
     looks: dict[str, Any] = {}
     if isinstance(found, ReviewGroups):
         loads = [row.reviews or 0.0 for row in rows]
-        most = max(row.reviews_at_most or 0.0 for row in rows)
+        bounds = [row.reviews_at_most for row in rows if row.reviews_at_most is not None]
+        most = max(bounds) if len(bounds) == len(rows) else None
         looks = {"reviews": min(loads), "reviews_to": max(loads), "reviews_at_most": most}
     return PromiseRow(
         place,
@@ -293,7 +301,7 @@ def _review_row(place: int, model: str, group: str | None, found: Review, word: 
         worked=worked,
         missed=1 - found.recall,
         reviews=found.review_per_1000,
-        reviews_at_most=found.review_per_1000_at_most,
+        reviews_at_most=load_bound(found),
         answers=tuple(answers),
     )
 

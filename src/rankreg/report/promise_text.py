@@ -1,6 +1,6 @@
 """Promises, reviews and groups as plain text, for the terminal and for the page: verdict and price first."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from rankreg.notation import number, percent, share
 from rankreg.operating import (
@@ -21,6 +21,7 @@ Promised = PromisedPoint | Review | PromisedGroups | ReviewGroups
 
 HEADINGS: dict[PromiseName, str] = {"tpr": "Recall", "fpr": "FPR", "precision": "Precision", "alarms": "Alarms"}
 AT_LEAST = ("tpr", "precision")
+MOST_GROUPS = 20  # uncertified ones that are listed
 
 
 def promise_lines(found: Promised, per_day: float | None = None) -> Lines:
@@ -59,11 +60,7 @@ def promised_lines(found: PromisedPoint, per_day: float | None = None) -> Lines:
         these = "this promise" if len(words) == 1 else "these promises"
         none = "no two thresholds keep" if found.review else "no threshold keeps"
         lines = [("Not certified", f"{none} {these}: {said}")]
-        return [
-            *lines,
-            *_conflict_lines(found.conflicts, words, per_day),
-            ("Assumption", promise_assumption(found)),
-        ]
+        return [*lines, *_conflict_lines(found.conflicts, words, per_day)]
     lines = [
         ("Certified", said),
         _price(found),
@@ -86,15 +83,14 @@ def promised_lines(found: PromisedPoint, per_day: float | None = None) -> Lines:
 def review_lines(found: Review, per_day: float | None = None) -> Lines:
     """Two thresholds, what each promises, and how much there is to review."""
     rows, when = (1000.0, "per 1,000 samples") if per_day is None else (per_day, "per day")
-    load, most, alarms = (
-        value * rows / 1000
-        for value in (found.review_per_1000, found.review_per_1000_at_most, found.alarms_per_1000)
-    )
+    load, alarms = (value * rows / 1000 for value in (found.review_per_1000, found.alarms_per_1000))
+    most = load_bound(found)
+    bound = "an estimate" if most is None else f"at most {number(most * rows / 1000, up=True)}"
     recall = f"at least {percent(found.tpr)} of new positives are alarmed or reviewed"
     sure = f"with {percent(found.confidence)} confidence"
     price = (
         "Price",
-        f"expect {number(load)} reviews (at most {number(most, up=True)}) and {number(alarms)} alarms {when}",
+        f"expect {number(load)} reviews ({bound}) and {number(alarms)} alarms {when}",
     )
     beside = (
         ("Recall here", f"{share(found.recall)} of the positives; {share(found.alarm_recall)} by alarms alone"),
@@ -139,6 +135,12 @@ def review_lines(found: Review, per_day: float | None = None) -> Lines:
     ]
 
 
+def load_bound(found: Review) -> float | None:
+    """The most reviews per 1,000 samples; None if nothing below 1,000 is claimed."""
+    most = found.review_per_1000_at_most
+    return None if most is None or most >= 1000 else most
+
+
 def group_lines(found: PromisedGroups | ReviewGroups) -> Lines:
     """What is promised in each group, whether one threshold serves all, and why groups are left uncertified."""
     per = found.per if isinstance(found, PromisedGroups) else "row"
@@ -146,8 +148,9 @@ def group_lines(found: PromisedGroups | ReviewGroups) -> Lines:
     said = all_promises(found.targets, found.confidence, per=per, review=review)
     left = [
         ("Not certified", f"group {name!r}: {left_out(one, found.targets)}")
-        for name, one in found.uncertified.items()
+        for name, one in list(found.uncertified.items())[:MOST_GROUPS]
     ]
+    left += _more_groups(found)
     if not found.points:
         return [("Not certified", f"no group keeps these promises: {said}"), *left]
     whom = "group" if len(found.points) == 1 else "each of the groups"
@@ -164,7 +167,9 @@ def promise_assumption(found: Promised) -> str:
     if isinstance(found, Review):
         return _assumption(found, ("tpr", "precision"))
     who = "positives" if set(found.targets) == {"tpr"} else "positives and negatives"
-    said = f"This holds if in each group new {who} come like these, and these are independent of each other."
+    units = any(one.units not in (None, one.positives) for one in found.points.values())
+    those = "their units" if units else "these"
+    said = f"This holds if in each group new {who} come like these, and {those} are independent of each other."
     if found.prevalence is None and not {"precision", "alarms"}.isdisjoint(found.targets):
         said += " Each group must hold positives and negatives as often as they occur in use."
     return said
@@ -210,7 +215,7 @@ def promise_table(found: Promised) -> list[tuple[str, ...]] | None:
                 repr(one.review_from),
                 share(one.recall),
                 number(one.review_per_1000),
-                number(one.review_per_1000_at_most, up=True),
+                "estimate" if (most := load_bound(one)) is None else number(most, up=True),
                 number(one.alarms_per_1000),
             )
             for name, one in found.points.items()
@@ -234,7 +239,10 @@ def promise_table(found: Promised) -> list[tuple[str, ...]] | None:
     empty = ("",) * (len(grid[0]) - 3)
     return [
         *grid,
-        *((name, f"{one.positives:,}", "not certified", *empty) for name, one in found.uncertified.items()),
+        *(
+            (name, f"{one.positives:,}", "not certified", *empty)
+            for name, one in list(found.uncertified.items())[:MOST_GROUPS]
+        ),
     ]
 
 
@@ -269,13 +277,19 @@ def group_rows(found: GroupPoints, grid: list[tuple[str, ...]]) -> list[tuple[st
         return grid
     *rows, everyone = grid
     empty = ("",) * (len(everyone) - 2)
-    without = [(name, "not certified", *empty) for name in found.uncertified]
+    without = [(name, "not certified", *empty) for name in list(found.uncertified)[:MOST_GROUPS]]
     return [*rows, ("all of these", *everyone[1:]), *without]
 
 
 def uncertified_lines(found: GroupPoints) -> Lines:
     """Why groups are left uncertified."""
-    return [("Not certified", f"{why}. No threshold above covers it") for why in found.uncertified.values()]
+    why = list(found.uncertified.values())[:MOST_GROUPS]
+    return [*(("Not certified", f"{one}. No threshold above covers it") for one in why), *_more_groups(found)]
+
+
+def _more_groups(found: GroupPoints | PromisedGroups | ReviewGroups) -> Lines:
+    more = len(found.uncertified) - MOST_GROUPS
+    return [("Not certified", f"nor are {more:,} more groups; --json lists them all")] if more > 0 else []
 
 
 def percent_or_count(
@@ -356,19 +370,21 @@ def samples_said(one: Conflict | UncertifiedGroup) -> str:
 
 
 def _conflict_lines(
-    conflicts: Iterable[Conflict], targets: Mapping[PromiseName, float], per_day: float | None
+    conflicts: Sequence[Conflict], targets: Mapping[PromiseName, float], per_day: float | None
 ) -> Lines:
     lines = []
     for conflict in conflicts:
         lines.append(("Conflict", conflict_said(conflict, targets, per_day)))
         lines += [("Closest", said) for said in closest_said(conflict, targets, per_day, exact=True)]
         lines.append(("Samples", samples_said(conflict)))
+    if any(conflict.closest for conflict in conflicts):
+        lines.append(("Note", "the closest were found by looking at these samples: certify them on others"))
     return lines
 
 
 def _price(found: PromisedPoint) -> tuple[str, str]:
     """False alarms and misses, from the observed shares."""
-    missed, false = number(1000 * (1 - (found.recall or 0.0))), number(false_alarms_per_1000(found))
+    missed, false = number(round(1000 * (1 - (found.recall or 0.0)), 9)), number(false_alarms_per_1000(found))
     whose = "units with positives" if found.per == "unit" else "positives"
     return (
         "Price",
@@ -392,6 +408,8 @@ def _assumption(found: PromisedPoint | Review, promised: Iterable[PromiseName]) 
     said, names = assumption(found), set(promised)
     if names != {"tpr"}:
         said = said.replace("new positives come like these", "new positives and negatives come like these")
+        if found.units in (None, found.positives):  # no two positives share a unit
+            said = said.replace(f"the {found.positives:,} positives are", "these samples are")
     if not found.prevalence_given and names & {"precision", "alarms"}:
         said += " The file must hold positives and negatives as often as they occur in use."
     return said
