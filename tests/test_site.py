@@ -127,6 +127,8 @@ def test_the_tutorials_can_be_downloaded_as_notebooks(site: Path) -> None:
     [
         "index",
         "quick-start",
+        "theory/rank-gradient",
+        "coming-from/tuned-threshold",
         "results",
         "guide/operating-point",
         "reference/api/rankreg.operating",
