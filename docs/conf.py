@@ -107,6 +107,7 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_favicon = "_static/favicon.svg"
 html_context = {"default_mode": "auto"}
+html_sidebars = {"quick-start": []}  # it has no pages below it
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -106,12 +106,12 @@ def docstring_to_rest(app: Sphinx, kind: str, name: str, value: Any, options: An
 def short_signature(
     app: Sphinx, kind: str, name: str, value: Any, options: Any, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """numpy's ArrayLike and NDArray by their names, not by what they stand for."""
+    """numpy's ArrayLike and NDArray by their names, and defaults that are Python."""
 
     def short(text: str | None) -> str | None:
         for spelled in ARRAY_LIKE:
             text = text and text.replace(spelled, "ArrayLike")
-        return text and ARRAY.sub(r"NDArray\1", text)
+        return text and re.sub(r"<\w[^<>]*>", "...", ARRAY.sub(r"NDArray\1", text))  # "<factory>" is no Python
 
     return short(signature), short(returned)
 

@@ -122,7 +122,7 @@ def _parameter(parameter: Any, context: Any) -> list[str]:
     if getattr(parameter, "hidden", False) or record is None:
         return []
     spelled, meaning = record
-    return [f".. option:: {spelled}", "", *(f"   {line}" for line in _markup(meaning)), ""]
+    return [f".. option:: {spelled.lstrip(' /')}", "", *(f"   {line}" for line in _markup(meaning)), ""]
 
 
 def _heading(text: str, underline: str) -> list[str]:

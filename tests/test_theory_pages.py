@@ -202,3 +202,19 @@ def test_fresh_draws_do_not_contradict_what_a_fit_promises() -> None:
     assert (found.size() == 126).all()
     assert found.sum().max() == 9  # 25 would be a contradiction
     assert stats.binom.sf(24, 126, 0.1) <= 0.05 / 52
+
+
+def test_what_is_said_about_skin_lesions_is_in_the_records_of_the_image_study() -> None:
+    rows = (
+        pd.read_csv(ROOT / "records/images/ham10000.csv").groupby("arm")[["fpr_at_95", "fpr_at_90", "auc"]].mean()
+    )
+    decision = (DOCS / "decisions/0046-images.md").read_text()
+    for arm in ("scratch", "frozen", "fine-tuned", "scratch + frozen", "scratch + fine-tuned", "all three"):
+        numbers = " | ".join(f"{100 * value:.1f}" for value in rows.loc[arm])
+        assert f"| {arm} | {numbers} |" in decision
+    average, frozen, scratch = (100 * rows["fpr_at_95"][arm] for arm in ("scratch + frozen", "frozen", "scratch"))
+    guide = " ".join((DOCS / "guide/own-data.md").read_text().split())
+    expected = (
+        f"FPR of {average:.1f} % at 95 % TPR, features alone {frozen:.1f} %, the network alone {scratch:.1f} %"
+    )
+    assert expected in guide
