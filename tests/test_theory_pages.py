@@ -212,7 +212,7 @@ def test_what_is_said_about_skin_lesions_is_in_the_records_of_the_image_study() 
     for arm in ("scratch", "frozen", "fine-tuned", "scratch + frozen", "scratch + fine-tuned", "all three"):
         numbers = " | ".join(f"{100 * value:.1f}" for value in rows.loc[arm])
         assert f"| {arm} | {numbers} |" in decision
-    average, frozen, scratch = (100 * rows["fpr_at_95"][arm] for arm in ("scratch + frozen", "frozen", "scratch"))
+    average, frozen, scratch = 100 * rows["fpr_at_95"].loc[["scratch + frozen", "frozen", "scratch"]].to_numpy()
     guide = " ".join((DOCS / "guide/own-data.md").read_text().split())
     expected = (
         f"FPR of {average:.1f} % at 95 % TPR, features alone {frozen:.1f} %, the network alone {scratch:.1f} %"
