@@ -210,7 +210,7 @@ def test_what_is_said_about_skin_lesions_is_in_the_records_of_the_image_study() 
     )
     decision = (DOCS / "decisions/0046-images.md").read_text()
     for arm in ("scratch", "frozen", "fine-tuned", "scratch + frozen", "scratch + fine-tuned", "all three"):
-        numbers = " | ".join(f"{100 * value:.1f}" for value in rows.loc[arm])
+        numbers = " | ".join(f"{100 * value:.1f}" for value in rows.loc[arm].to_numpy())
         assert f"| {arm} | {numbers} |" in decision
     average, frozen, scratch = 100 * rows["fpr_at_95"].loc[["scratch + frozen", "frozen", "scratch"]].to_numpy()
     guide = " ".join((DOCS / "guide/own-data.md").read_text().split())

@@ -181,3 +181,18 @@ def test_bad_promises_are_a_message_and_status_two(
     status, out, error = run("certify", "scores.csv", *COLUMNS, *asked)
     assert (status, out) == (2, "")
     assert message in error
+
+
+def test_a_point_without_a_recall_or_a_threshold_is_watched_only_with_one(run: Run, table: pd.DataFrame) -> None:
+    Path("fpr.json").write_text(run("certify", "scores.csv", *COLUMNS, "--fpr", "0.2", "--json")[1])
+    watch = ("monitor", "scores.csv", *COLUMNS, "--point", "fpr.json")
+    status, _, error = run(*watch)
+    assert (status, "--tpr" in error) == (2, True)
+    status, out, _ = run(*watch, "--tpr", "0.5", "--json")
+    assert status == 0
+    assert json.loads(out)["threshold"] == json.loads(Path("fpr.json").read_text())["threshold"]
+    Path("none.json").write_text(
+        run("certify", "scores.csv", *COLUMNS, "--tpr", "0.95", "--fpr", "0.05", "--json")[1]
+    )
+    status, _, error = run("monitor", "scores.csv", *COLUMNS, "--point", "none.json")
+    assert (status, "holds no threshold" in error) == (2, True)
