@@ -55,6 +55,7 @@ LOOK: dict[Any, Any] = {
     "grid.linewidth": 0.6,
     "legend.frameon": False,
 }
+LEGEND_WIDTH = 1.8  # inches of an entry
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,8 @@ def _roc(chosen: FigureSource) -> "Figure":
         f"Bold: ensembles, thin: their single splits. {chosen.source()} Below: the shaded part of the curves above;"
         " dashed: the TPRs that the tables report."
     )
-    figure, axes = _canvas(chosen, caption, rows=2, columns=len(data_sets), width=4.4, height=3.1, sharex="col")
+    sizes: dict[str, Any] = {"rows": 2, "columns": len(data_sets), "width": 4.4, "height": 3.1}
+    figure, axes = _canvas(chosen, caption, _arm_colors(colors), marks=False, **sizes, sharex="col")
     for (whole, upper), data in zip(axes.T, data_sets, strict=True):
         for (of, _, arm), cell in chosen.grid.cells.items():
             for chart in (whole, upper) if of == data and cell.scores else ():
@@ -202,7 +204,6 @@ def _roc(chosen: FigureSource) -> "Figure":
         upper.set_yticks([0.8, 0.85, 0.9, 0.95, 1.0])
         for axis in (whole.xaxis, whole.yaxis, upper.xaxis, upper.yaxis):
             axis.set_major_formatter(lambda value, place: f"{100 * value:.0f} %")
-    _legend(figure, {ARMS[arm].title: color for arm, color in colors.items()}, marks=False)
     return figure
 
 
@@ -226,7 +227,8 @@ def _learning(chosen: FigureSource) -> "Figure":
         f" {FEW_SPLITS} splits the lowest and the highest."
         f" Epochs with a buffer hold twice the samples and count twice. {chosen.source()}"
     )
-    figure, axes = _canvas(chosen, caption, rows=2, columns=len(data_sets), width=4.4, height=2.9, sharex="col")
+    sizes: dict[str, Any] = {"rows": 2, "columns": len(data_sets), "width": 4.4, "height": 2.9}
+    figure, axes = _canvas(chosen, caption, _arm_colors(colors), marks=False, **sizes, sharex="col")
     for (measure, data, arm), marks in curves.items():
         chart = axes[measures.index(measure), data_sets.index(data)]
         _line(chart, colors[arm], marks)
@@ -234,7 +236,6 @@ def _learning(chosen: FigureSource) -> "Figure":
         chart.grid(axis="y", visible=True)
     for chart in axes[-1]:
         chart.set_xlabel("epochs of the base loss")
-    _legend(figure, {ARMS[arm].title: color for arm, color in colors.items()}, marks=False)
     return figure
 
 
@@ -284,14 +285,14 @@ def _over_sizes(chosen: FigureSource) -> "Figure":
 def _lines(chosen: FigureSource, panels: Mapping[str, Sequence[Line]], across: str) -> "Figure":
     """Means over the splits as lines in the band of their interval, ensembles as marks, published values dashed."""
     caption = chosen.caption("dashed")
-    figure, axes = _canvas(chosen, caption, columns=len(panels), width=3.2, height=3.2, sharey=True)
+    legend = {label: number for lines in panels.values() for label, number, _ in lines}
+    figure, axes = _canvas(chosen, caption, legend, columns=len(panels), width=3.2, height=3.2, sharey=True)
     for chart, (title, lines) in zip(axes[0], panels.items(), strict=True):
         for _, number, marks in lines:
             _line(chart, number, marks)
         chart.set(title=title, xlabel=across, ylim=(0, 100))
         chart.grid(axis="y")
     axes[0, 0].set_ylabel("false positive rate (%)")
-    _legend(figure, {label: number for lines in panels.values() for label, number, _ in lines})
     return figure
 
 
@@ -329,8 +330,9 @@ def _by_arm(chosen: FigureSource) -> "Figure":
     rows = losses if by_loss else [(all(papers.values()) and papers[arm]) or ARMS[arm].title for arm in arms]
     shown = arms if by_loss else arms[:1]
     height = 0.7 + len(rows) * (0.18 + 0.14 * len(shown))
-    sizes: dict[str, Any] = {"columns": len(data_sets), "width": 4.4, "height": height, "legend": by_loss}
-    figure, axes = _canvas(chosen, chosen.caption("a bar"), **sizes, sharey=True)
+    sizes: dict[str, Any] = {"columns": len(data_sets), "width": 4.4, "height": height}
+    legend = _arm_colors({arm: colors[arm] for arm in shown if by_loss})
+    figure, axes = _canvas(chosen, chosen.caption("a bar"), legend, **sizes, sharey=True)
     what = "mean error of the other classes" if several else "false positive rate"
     across = f"{what} at {measure.partition('@')[2].removesuffix('tpr')} % TPR (%)"
     for chart, data in zip(axes[0], data_sets, strict=True):
@@ -355,7 +357,6 @@ def _by_arm(chosen: FigureSource) -> "Figure":
         chart.grid(axis="x")
         for edge in range(1, len(rows)):
             chart.axhline(edge - 0.5, color=GRID, linewidth=0.6)
-    _legend(figure, {ARMS[arm].title: colors[arm] for arm in shown if by_loss})
     return figure
 
 
@@ -365,35 +366,56 @@ def _colors(names: Sequence[str], own: Mapping[str, int]) -> dict[str, int]:
     return {name: own[name] if name in own else next(spare) for name in names}
 
 
-def _canvas(
-    chosen: FigureSource, caption: str, *, columns: int, width: float, height: float, rows: int = 1, **shared: Any
-) -> "tuple[Figure, NDArray[Any]]":
-    """Charts in rows and columns, with the title above and the caption below them."""
-    from matplotlib.figure import Figure
+def _arm_colors(colors: Mapping[str, int]) -> dict[str, int]:
+    """The same by the arms' titles, for a legend."""
+    return {ARMS[arm].title: color for arm, color in colors.items()}
 
-    across, legend = 1.2 + max(width * columns, 4.4), shared.pop("legend", True)
+
+def _canvas(
+    chosen: FigureSource,
+    caption: str,
+    legend: Mapping[str, int],
+    *,
+    columns: int,
+    width: float,
+    height: float,
+    rows: int = 1,
+    marks: bool = True,
+    **shared: Any,
+) -> "tuple[Figure, NDArray[Any]]":
+    """Charts in rows and columns, with the title and one legend above and the caption below them.
+
+    legend: the number of its colour by label; it takes as many lines as it needs. marks: whether lines have marks.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    across = 1.2 + max(width * columns, 4.4)
     title = textwrap.wrap(chosen.selection.experiment.title, width=round(10 * across))
     lines = textwrap.wrap(caption, width=round(17 * across))
-    below, above = 0.12 + 0.16 * len(lines), 0.15 + 0.2 * len(title) + 0.3 * legend
+    entries = max(1, int(across / LEGEND_WIDTH))  # in a line of the legend
+    legend_lines = -(-len(legend) // entries)
+    below, above = 0.12 + 0.16 * len(lines), 0.23 + 0.2 * len(title) + 0.22 * legend_lines
     down = 0.4 + height * rows + below + above
     figure = Figure(figsize=(across, down), layout="constrained")
     engine: Any = figure.get_layout_engine()
     engine.set(rect=(0, below / down, 1, 1 - (below + above) / down))
     figure.text(0.02, 1 - 0.08 / down, "\n".join(title), fontsize=11, fontweight="bold", va="top")
     figure.text(0.02, 0.06 / down, "\n".join(lines), fontsize=8, color="#444444", va="bottom")
+    if legend:
+        style: dict[str, Any] = {"markersize": 5} if marks else {"marker": ""}
+        handles = [
+            Line2D(
+                [],
+                [],
+                color=COLORS[number][0],
+                linewidth=WIDTHS[number] + 0.4,
+                label=label,
+                **{"marker": COLORS[number][1], **style},
+            )
+            for label, number in legend.items()
+        ]
+        place = (0.01, 1 - (0.1 + 0.2 * len(title)) / down)
+        drawn = figure.legend(handles=handles, loc="upper left", bbox_to_anchor=place, ncols=entries)
+        drawn.set_in_layout(False)  # its room is kept free already
     return figure, figure.subplots(rows, columns, squeeze=False, **shared)
-
-
-def _legend(figure: "Figure", shown: Mapping[str, int], *, marks: bool = True) -> None:
-    """One legend for all charts, under the title."""
-    from matplotlib.lines import Line2D
-
-    handles = []
-    for label, number in shown.items():
-        color, marker = COLORS[number]
-        style: dict[str, Any] = {"marker": marker, "markersize": 5} if marks else {}
-        handles.append(Line2D([], [], color=color, linewidth=WIDTHS[number] + 0.4, label=label, **style))
-    if handles:
-        place = (0.01, 1 - 0.3 / figure.get_figheight())
-        legend = figure.legend(handles=handles, loc="upper left", bbox_to_anchor=place, ncols=len(handles))
-        legend.set_in_layout(False)  # its room is kept free already

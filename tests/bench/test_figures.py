@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib import rcParams
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
@@ -288,6 +289,20 @@ def test_learning_curves_are_the_means_of_the_recorded_epochs(tmp_path: Path) ->
     assert base[-1].tolist() == [150, 87.75]
     assert buffer[-1].tolist() == [150, 69.0]  # its 75 epochs have twice the samples
     assert len(figure.axes) == 2
+
+
+def test_a_legend_of_many_arms_stays_inside_the_figure_and_above_the_charts(tmp_path: Path) -> None:
+    for arm in EXPERIMENTS["learning-curves"].arms:
+        plan = plan_run("converged", "cifar100-100", "bce", arm, 0)
+        curve = {"auc": [50.0, 60.0], "fpr@95": [90.0, 80.0]}
+        handmade.write(tmp_path, plan, curves={"extended": curve, "official": curve})
+    with figures.look():
+        figure = figure_of(choose("learning-curves", tmp_path, splits=1, only=("cifar100-100",)))
+        FigureCanvasAgg(figure).draw()
+    legend = figure.legends[0].get_window_extent()
+    assert len(figure.legends[0].get_texts()) == 7
+    assert 0 <= legend.x0 < legend.x1 <= figure.bbox.x1
+    assert figure.axes[0].get_tightbbox().y1 < legend.y0 < legend.y1 <= figure.bbox.y1
 
 
 def test_learning_curves_need_records_that_hold_curves(tmp_path: Path) -> None:
