@@ -53,6 +53,8 @@ LOOK: dict[Any, Any] = {
     "axes.titlelocation": "left",
     "grid.color": GRID,
     "grid.linewidth": 0.6,
+    "legend.borderpad": 0,
+    "legend.columnspacing": 1.2,
     "legend.frameon": False,
 }
 LEGEND_WIDTH = 1.8  # inches of an entry
