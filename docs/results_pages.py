@@ -12,7 +12,7 @@ from rankreg.operating import Interval
 from rankreg_bench.arms import ARMS
 from rankreg_bench.grids import experiment_of
 from rankreg_bench.pages import Number, limits
-from rankreg_bench.records import Selection
+from rankreg_bench.records import RecordFolder, Selection
 from rankreg_bench.tables import MEAN, pages_of
 
 DOCS = Path(__file__).parent
@@ -163,6 +163,14 @@ def _long_row(title: str, cells: list[str], found: list[Number | None]) -> str:
     return f"| {title} | {cells[0]} | {splits[0]} | {cells[1]} | {splits[1]} |"
 
 
+def peaks(data: str) -> str:
+    """The lowest and the highest of all converged runs: the best AUC of any epoch, extended test set."""
+    plans = [plan for plan in Selection("methods", "converged", RECORDS).plans if plan.data == data]
+    records = RecordFolder(RECORDS)
+    found = [max(records.read(plan)["curves"]["extended"]["auc"]) for plan in plans if records.has(plan)]
+    return f"{plain(min(found))} to {plain(max(found))} in all {len(found)} runs"
+
+
 def page(name: str) -> str:
     """A page of `PAGES`, as it should stand in docs."""
     environment = Environment(
@@ -178,5 +186,6 @@ def page(name: str) -> str:
         published_gain=published_gain,
         short_table=short_table,
         long_table=long_table,
+        peaks=peaks,
     )
     return environment.get_template(f"{name}.jinja").render(default=DEFAULT)
