@@ -90,6 +90,32 @@ def test_ctrl_c_saves_in_mid_epoch_and_says_how_to_go_on(
     assert_same(train(rows, config, tmp_path / "cut"), whole)
 
 
+def test_a_signal_during_the_handler_of_another_does_not_hang() -> None:
+    """SIGTERM arrives at every call that the handler of SIGINT makes; the kernel may choose any such moment."""
+    program = """
+import signal, sys
+from rankreg.train.run import _stop_requests
+handler, sent = None, 0
+def interrupt(frame, event, what):
+    global sent
+    if sent < 50 and event in ("call", "c_call") and what is not signal.raise_signal:
+        while frame is not None and frame.f_code is not handler.__code__:
+            frame = frame.f_back
+        if frame is not None:
+            sent += 1
+            signal.raise_signal(signal.SIGTERM)
+signal.signal(signal.SIGTERM, lambda *_: None)
+with _stop_requests(True) as requests:
+    handler = signal.getsignal(signal.SIGINT)
+    sys.setprofile(interrupt)
+    signal.raise_signal(signal.SIGINT)
+    sys.setprofile(None)
+    print(sent > 0, bool(requests))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=True)
+    assert done.stdout.split() == ["True", "True"]
+
+
 def test_a_full_disk_loses_nothing(rows: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_of(**METHODS[1])
     whole = train(rows, config, tmp_path / "whole")
