@@ -113,7 +113,7 @@ def read_summary(
 
     Args:
         path: a CSV file, also compressed, or a Parquet file; a folder of such files; or a pattern such as
-            scores/2025-01.parquet with a star in it.
+            `scores/*.parquet`.
         columns: which columns hold score and label.
         levels: further thresholds at which negatives are counted. With `hardest`, they may follow from what the
             first pass has seen.

@@ -298,11 +298,13 @@ def test_a_legend_of_many_arms_stays_inside_the_figure_and_above_the_charts(tmp_
         handmade.write(tmp_path, plan, curves={"extended": curve, "official": curve})
     with figures.look():
         figure = figure_of(choose("learning-curves", tmp_path, splits=1, only=("cifar100-100",)))
-        FigureCanvasAgg(figure).draw()
+        FigureCanvasAgg(figure).draw()  # type: ignore[no-untyped-call]
+    charts = figure.axes[0].get_tightbbox()
     legend = figure.legends[0].get_window_extent()
     assert len(figure.legends[0].get_texts()) == 7
     assert 0 <= legend.x0 < legend.x1 <= figure.bbox.x1
-    assert figure.axes[0].get_tightbbox().y1 < legend.y0 < legend.y1 <= figure.bbox.y1
+    assert charts is not None
+    assert charts.y1 < legend.y0 < legend.y1 <= figure.bbox.y1
 
 
 def test_learning_curves_need_records_that_hold_curves(tmp_path: Path) -> None:

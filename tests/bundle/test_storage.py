@@ -129,8 +129,9 @@ def test_a_damaged_or_edited_bundle_is_refused_in_words(
     saved: Path, damage: Callable[[Path], None], message: str
 ) -> None:
     damage(saved)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as refused:
         load_bundle(saved)
+    assert str(refused.value).count(str(saved)) == 1  # which bundle, once
 
 
 REMOVED = object()

@@ -101,8 +101,9 @@ def test_a_bundle_with_a_model_of_timm_says_that_it_needs_timm(
     source = Source(write_images(tmp_path / "images"), positive="bad", size=16)
     fit(source, tmp_path / "out", tpr=0.8, folds=2, backbone="tiny.in1k", learners=["frozen"], progress=False)
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(ValueError, match="pip install timm"):
+    with pytest.raises(ValueError, match="pip install timm") as refused:
         load_bundle(tmp_path / "out")
+    assert "get the bundle again" not in str(refused.value)  # it is whole: another copy would not help
 
 
 def test_an_unknown_backbone_is_refused_before_anything_is_written(timm: None, tmp_path: Path) -> None:

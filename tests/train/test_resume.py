@@ -90,6 +90,33 @@ def test_ctrl_c_saves_in_mid_epoch_and_says_how_to_go_on(
     assert_same(train(rows, config, tmp_path / "cut"), whole)
 
 
+def test_a_signal_during_the_handler_of_another_does_not_hang() -> None:
+    """SIGTERM arrives at the first, second, … call that the handler of SIGINT makes."""
+    program = """
+import signal, sys
+from rankreg.train.run import _stop_requests
+
+def interrupt(frame, event, what):
+    global calls
+    while frame is not None and frame.f_code is not handler.__code__:
+        frame = frame.f_back
+    if frame is not None and event in ("call", "c_call") and what is not signal.raise_signal:
+        calls += 1
+        if calls == moment:
+            signal.raise_signal(signal.SIGTERM)
+
+signal.signal(signal.SIGTERM, lambda *_: None)
+for moment in range(1, 20):
+    with _stop_requests(True) as requests:
+        calls, handler = 0, signal.getsignal(signal.SIGINT)
+        sys.setprofile(interrupt)
+        signal.raise_signal(signal.SIGINT)
+        sys.setprofile(None)
+    assert calls > 0 and requests
+"""
+    subprocess.run([sys.executable, "-c", program], timeout=120, check=True)
+
+
 def test_a_full_disk_loses_nothing(rows: Splits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = config_of(**METHODS[1])
     whole = train(rows, config, tmp_path / "whole")

@@ -82,6 +82,8 @@ def rounded(interval: Interval) -> str:
     ('50 % (42 % to 59 %)', '3.12 % (3.01 % to 3.24 %)')
     >>> rounded(Interval(1.0, 0.9549, 1.0, 0.95))
     '100 % (95.4 % to 100 %)'
+    >>> rounded(Interval(0.0004, 0.0001, 0.02, 0.95))
+    '0.1 % (0 % to 2.0 %)'
     """
     width = max(interval.high - interval.low, 1e-6)
     digits = min(4, max(0, ceil(-1 - log10(width))))
@@ -90,6 +92,8 @@ def rounded(interval: Interval) -> str:
     seen = min(high, max(low, round(interval.estimate * step)))
     if interval.estimate < 1 and seen == step:
         seen = max(low, step - 1)  # not all
+    if interval.estimate > 0 and seen == 0:
+        seen = min(high, 1)  # not none
     ends = {0: "0 %", step: "100 %"}
     said, least, most = (ends.get(value, f"{value / 10**digits:.{digits}f} %") for value in (seen, low, high))
     return f"{said} ({least} to {most})"

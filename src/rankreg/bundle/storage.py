@@ -190,8 +190,10 @@ def load_bundle(folder: Path | str) -> Bundle:
         why = first_lines(error)
         raise ValueError(f"{home}: the weights {UNFIT}, or are damaged: {why}; {AGAIN}") from error
     except ValueError as error:
-        advice = "" if AGAIN in str(error) else f"; {AGAIN}"
-        raise ValueError(f"{home}: {error}{advice}") from error
+        lacks_a_package = isinstance(error.__cause__, ModuleNotFoundError)  # then the bundle is whole
+        advice = "" if lacks_a_package or AGAIN in str(error) else f"; {AGAIN}"
+        where = "" if str(error).startswith(str(home)) else f"{home}: "
+        raise ValueError(f"{where}{error}{advice}") from error
     return Bundle(model, card)
 
 

@@ -165,7 +165,7 @@ def _epochs(training: Training, folder: Path | None, progress: bool | None) -> I
     if state is not None:
         training.load_state_dict(state)
     visible = progress if training.world.rank == 0 else False
-    with _stop_requests(folder is not None) as request, progress_bar(shown=visible) as bar:
+    with _stop_requests(folder is not None) as requests, progress_bar(shown=visible) as bar:
         shown = bar.add_task("", total=config.epochs * steps)
         bar.update(shown, completed=training.epoch * steps + training.steps_done)
         while not training.over:
@@ -173,7 +173,7 @@ def _epochs(training: Training, folder: Path | None, progress: bool | None) -> I
             for batch in training.batches.epoch(training.epoch, start=training.steps_done):
                 training.step(batch)
                 bar.advance(shown)
-                if folder is not None and world.any(request.is_set()):
+                if folder is not None and world.any(bool(requests)):
                     _save(training, folder)
                     raise Interrupted(
                         f"stopped in epoch {training.epoch + 1} after step {training.steps_done} of {steps},"
@@ -218,22 +218,25 @@ def _alone(config: TrainConfig) -> World:
 
 
 @contextmanager
-def _stop_requests(heeded: bool) -> Iterator[threading.Event]:
-    """An event that the first SIGINT or SIGTERM sets; a second one acts at once, as usual."""
-    request = threading.Event()
+def _stop_requests(heeded: bool) -> Iterator[list[int]]:
+    """A list that gets the number of the first SIGINT or SIGTERM; a second one acts at once, as usual.
+
+    It is not a `threading.Event`: a signal may interrupt its `set`, and the handler would wait for itself.
+    """
+    requests: list[int] = []
     if not heeded or threading.current_thread() is not threading.main_thread():  # only that one may set handlers
-        yield request
+        yield requests
         return
     before = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def note(number: int, frame: FrameType | None) -> None:
-        request.set()
+        requests.append(number)
         signal.signal(number, before[number])
 
     for number in before:
         signal.signal(number, note)
     try:
-        yield request
+        yield requests
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
