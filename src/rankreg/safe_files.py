@@ -8,7 +8,7 @@ import stat
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -165,6 +165,12 @@ def whole_file(path: Path, *, shared: bool = False) -> Iterator[IO[bytes]]:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def check_not_read(out: Path, read: Iterable[Path]) -> None:
+    """Refuse to write over a file that is read: the user's data would be lost."""
+    if any(out.resolve() == one.resolve() for one in read) and not is_stream(out):
+        raise ValueError(f"{out} is the data itself: choose another file to write")
 
 
 def is_stream(path: Path) -> bool:
