@@ -1,5 +1,6 @@
 """Files of any origin, read as data and within bounds. Files that we write are whole, or as they were before."""
 
+import errno
 import io
 import json
 import math
@@ -157,6 +158,10 @@ def whole_file(path: Path, *, shared: bool = False) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(target)
+    except OSError as error:
+        if error.errno == errno.ENOSPC and error.filename is None:
+            error.filename = str(path)  # the system does not say which disk is full
+        raise
     finally:
         unfinished.unlink(missing_ok=True)
     if sys.platform != "win32":  # the new name must survive a power cut too
