@@ -1,5 +1,6 @@
 """Files of any origin, read as data and within bounds. Files that we write are whole, or as they were before."""
 
+import errno
 import io
 import json
 import math
@@ -8,7 +9,7 @@ import stat
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -157,6 +158,10 @@ def whole_file(path: Path, *, shared: bool = False) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(target)
+    except OSError as error:
+        if error.errno == errno.ENOSPC and error.filename is None:
+            error.filename = str(path)  # the system does not say which disk is full
+        raise
     finally:
         unfinished.unlink(missing_ok=True)
     if sys.platform != "win32":  # the new name must survive a power cut too
@@ -165,6 +170,12 @@ def whole_file(path: Path, *, shared: bool = False) -> Iterator[IO[bytes]]:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def check_not_read(out: Path, read: Iterable[Path]) -> None:
+    """Refuse to write over a file that is read: the user's data would be lost."""
+    if any(out.resolve() == one.resolve() for one in read) and not is_stream(out):
+        raise ValueError(f"{out} is the data itself: choose another file to write")
 
 
 def is_stream(path: Path) -> bool:

@@ -255,6 +255,8 @@ def saved_point(path: Path, tpr: float | None = None) -> DeployedPoint:
 def _point(content: dict[str, Any]) -> DeployedPoint:
     per = PROMISES[content.get("per", "row")]  # points once had no such field
     threshold = content["review_from" if "review_from" in content else "threshold"]  # reviewed is not missed
+    if any(isinstance(value, bool) for value in (threshold, content["tpr"], content["confidence"])):
+        raise TypeError("true and false are not numbers, though float() takes them")
     return DeployedPoint(float(threshold), float(content["tpr"]), float(content["confidence"]), per)
 
 

@@ -4,6 +4,7 @@ import errno
 import io
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from PIL import Image
 from sklearn.metrics import roc_auc_score
 
 from rankreg.bundle import Bundle, evaluate, load_bundle, predict, prediction
-from rankreg.bundle.evaluation import evaluate_scores, write_scores
+from rankreg.bundle.evaluation import evaluate_scores, evaluation_lines, write_scores
 from rankreg.bundle.prediction import read_chunks
 from rankreg.fit import Source, fit, settings
 from rankreg.operating import score_spool
@@ -137,6 +138,23 @@ def test_an_interrupted_prediction_leaves_the_older_file(
         predict(table_bundle, table_folder / "data.csv", tmp_path / "scores.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["scores.csv"]
     assert (tmp_path / "scores.csv").read_text() == "older"
+
+
+def test_an_evaluation_prints_no_threshold_above_the_models(table_folder: Path, table_bundle: Bundle) -> None:
+    found = evaluate(table_bundle, table_folder / "data.csv").evaluation
+    said = dict(evaluation_lines(replace(found, threshold=0.3279826045036316)))["Caught"]
+    assert float(said.split("≥")[1]) == 0.327982
+
+
+@pytest.mark.parametrize("name", ["bundle.json", "model.safetensors", "README.md"])
+def test_a_model_is_never_overwritten_by_its_scores(table_folder: Path, table_bundle: Bundle, name: str) -> None:
+    part = table_folder / "out/bundle" / name
+    before = part.read_bytes()
+    with pytest.raises(ValueError, match="is a part of a model"):
+        predict(table_bundle, table_folder / "data.csv", part)
+    with pytest.raises(ValueError, match="is a part of a model"):
+        evaluate(table_bundle, table_folder / "data.csv", out=part)
+    assert part.read_bytes() == before
 
 
 def test_the_data_are_never_overwritten_by_their_scores(

@@ -78,3 +78,21 @@ def test_monitor_says_that_without_labels_every_row_counts(run: Run, table: pd.D
     assert "--label" in run(*arguments)[1]
     found = json.loads(run(*arguments, "--json")[1])
     assert ("every row" in found["labels"]["read_as"], found["positives"]) == (True, 2000)
+
+
+def test_a_monitor_rounds_its_threshold_down_and_its_evidence_to_three_digits(run: Run) -> None:
+    pd.DataFrame({"s": [0.1] * 9 + [0.9] * 9}).to_csv("confirmed.csv", index=False)
+    arguments = ("monitor", "confirmed.csv", "--score", "s", "--threshold", "0.3279826045036316", "--tpr", "0.99")
+    found, out = json.loads(run(*arguments, "--json")[1]), run(*arguments)[1]
+    assert found["threshold"] == 0.3279826045036316
+    assert re.findall(r"below (0\.\d+)", out) == ["0.327982"]
+    assert found["e_value"] > 1e6
+    now, highest = (float(text) for text in re.findall(r"(\S+) now, (\S+) at its highest", out)[0])
+    assert (now, highest) == pytest.approx((found["e_value"], found["largest_e_value"]), rel=5e-3)
+
+
+def test_a_missing_file_is_named_without_a_number_of_the_system(run: Run) -> None:
+    status, out, error = run("certify", "absent.csv", *COLUMNS)
+    assert (status, out) == (2, "")
+    assert "absent.csv" in error
+    assert "[Errno" not in error

@@ -446,6 +446,13 @@ def test_many_plain_columns_are_one_line() -> None:
     assert "'V29'" in lines[2]
 
 
+def test_a_line_break_in_a_name_makes_no_second_line() -> None:
+    rows = pd.DataFrame({"one": [1.5, 2.5, 3.5] * 9, "dose\nin mg": [4.5, 5.5, 7.5] * 9})
+    lines = column_lines(read_columns(rows))
+    assert len(lines) == 3
+    assert [len(line.splitlines()) for line in lines] == [1, 1, 1]
+
+
 def test_options_for_the_dialect_are_typed_as_they_are_told(tmp_path: Path) -> None:
     options = TableOptions(target="sick", separator="tab", decimal=",", encoding="cp1252")
     assert options.command_line() == [

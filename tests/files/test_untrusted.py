@@ -135,6 +135,8 @@ def test_bytes_that_are_no_text_in_parquet_are_named(tmp_path: Path) -> None:
         b'{"a": ' * 5000 + b"1" + b"}" * 5000,
         b'{"threshold": "high", "tpr": 0.9, "confidence": 0.95}',
         b'{"threshold": [1], "tpr": 0.9, "confidence": 0.95}',
+        b'{"threshold": true, "tpr": 0.9, "confidence": 0.95}',
+        b'{"threshold": 1, "tpr": 0.9, "confidence": false}',
         b"\xff\xfe{}",
         b"3",
     ],

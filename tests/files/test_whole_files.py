@@ -1,5 +1,6 @@
 """Writing: whole or not at all, and nothing but a regular file is ever replaced."""
 
+import errno
 import os
 import socket
 import stat
@@ -14,7 +15,7 @@ import torch
 from rankreg.bundle import load_bundle, predict
 from rankreg.bundle.storage import save_bundle
 from rankreg.models import build_model
-from rankreg.safe_files import is_stream, write_whole
+from rankreg.safe_files import is_stream, whole_file, write_whole
 from rankreg.scores import Scores
 from tests.bundle.test_storage import contents
 from tests.conftest import Run
@@ -139,3 +140,13 @@ def test_a_report_is_not_written_over_a_socket(run: Run, tmp_path: Path) -> None
     assert (status, out) == (2, "")
     assert "socket" in error
     assert stat.S_ISSOCK(Path("socket").stat().st_mode)
+
+
+def test_a_full_disk_names_the_file_that_was_not_written(tmp_path: Path) -> None:
+    place = tmp_path / "scores.csv"
+    place.write_text("older")
+    with pytest.raises(OSError, match="No space") as full, whole_file(place):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert full.value.filename == str(place)
+    assert place.read_text() == "older"
+    assert list(tmp_path.iterdir()) == [place]

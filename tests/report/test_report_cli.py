@@ -204,14 +204,19 @@ def test_bad_files_are_a_message_and_status_two(run: Run, name: str) -> None:
         (("scores.csv", "--show", "colour"), "no column 'colour'"),
         (("scores.csv", "--name", "a", "--name", "b"), "1 models but 2 names"),
         (("scores.csv", "--out", "nowhere/report.html"), "nowhere is not a folder"),
+        (("scores.csv", "--out", "./scores.csv"), "is the data itself"),
+        (("scores.csv", "--test", "test.csv", "--out", "test.csv"), "is the data itself"),
     ],
 )
 def test_bad_requests_are_a_message_and_status_two(
     run: Run, table: pd.DataFrame, arguments: tuple[str, ...], message: str
 ) -> None:
+    before = Path("scores.csv").read_bytes()
     status, out, error = run(*COLUMNS, "--score", "old one", *arguments)
     assert (status, out) == (2, "")
     assert message in error
+    assert "[Errno" not in error
+    assert Path("scores.csv").read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from rankreg.operating.guarantees import dependent_share
 from rankreg.operating.intervals import share_interval
 from rankreg.operating.score_summary import Evidence, evidence
 from rankreg.operating.units import Trials, UnitSizes, rows_of, units_of
+from rankreg.report.text import rounded_threshold
 from rankreg.safe_files import write_whole
 from rankreg.scores import Scores
 
@@ -294,7 +295,7 @@ def evaluation_lines(found: Evaluation) -> Lines:
     rates = "; ".join(f"{bounded(interval)} at {tpr} %" for tpr, interval in found.fpr_at_tpr.items())
     return [
         ("Samples", f"{found.positives:,} positives, {found.negatives:,} negatives; in brackets {sure} intervals"),
-        ("Caught", f"{bounded(found.recall)} of the positives score ≥ {found.threshold:.6g}"),
+        ("Caught", f"{bounded(found.recall)} of the positives score ≥ {rounded_threshold(found.threshold)}"),
         *units,
         *(_alarm_lines(found) if found.answers is None else _answer_lines(found.answers, found.fpr)),
         *(("Promise", _against(one)) for one in found.promises),
@@ -322,7 +323,10 @@ def _answer_lines(answers: AnswerShares, fpr: Interval) -> Lines:
             f"{per_thousand(answers.alarmed)} alarms and {per_thousand(answers.reviewed)} reviews per 1,000 samples"
             " with as many positives among them",
         ),
-        ("Alarmed", f"{bounded(answers.alarm_recall)} of the positives score ≥ {answers.alarm_from:.6g}"),
+        (
+            "Alarmed",
+            f"{bounded(answers.alarm_recall)} of the positives score ≥ {rounded_threshold(answers.alarm_from)}",
+        ),
         ("Real alarms", real),
     ]
 

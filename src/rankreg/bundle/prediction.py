@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from rankreg.bundle.card import BundleCard
 from rankreg.bundle.evaluation import ANSWERS, Evaluation, answers_to, evaluate_scores
-from rankreg.bundle.storage import Bundle
+from rankreg.bundle.storage import CARD, Bundle
 from rankreg.datasets.columns import ColumnPlan
 from rankreg.datasets.images import SUFFIXES, class_folders, folder_labels, read_image, walk_images
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.labels import LabelRule, listing, read_labels
 from rankreg.operating import ScoreSpool, ScoreSummary
-from rankreg.safe_files import whole_file
+from rankreg.safe_files import check_not_read, whole_file
 from rankreg.table_files import check_columns, table_chunks
 from rankreg.terminal import progress_bar
 
@@ -227,12 +227,14 @@ def evaluate(
 
 @contextmanager
 def _new_file(out: Path | str, data: Path | str) -> Iterator[IO[bytes]]:
-    """A file that appears once it is whole; never the data themselves."""
+    """A file that appears once it is whole; never the data themselves, nor a part of a model."""
     target = Path(out)
     if target.is_dir():
         raise ValueError(f"{target} is a folder: give the name of a CSV file to write")
-    if Path(data).resolve() == target.resolve():
-        raise ValueError(f"{target} is the data itself: choose another file for the scores")
+    check_not_read(target, [Path(data)])
+    real = target.resolve()
+    if real.is_file() and (real.parent / CARD).is_file() and real.suffix != ".csv":
+        raise ValueError(f"{target} is a part of a model: choose another file for the scores")
     target.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(target) as file:
         yield file

@@ -92,4 +92,9 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "a file is nested too deeply to be read"
     text = str(error) or type(error).__name__
+    if (
+        isinstance(error, OSError) and error.strerror
+    ):  # without "[Errno 2]" and the name that a new file has at first
+        place = str(error.filename or "").removesuffix(".unfinished")
+        text = f"{place}: {error.strerror}" if place else error.strerror
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"  # a name in a damaged file can be endless

@@ -271,11 +271,13 @@ def predict(
     from rankreg.bundle import load_bundle
     from rankreg.bundle import predict as run_predict
     from rankreg.bundle.card_text import answer_lines, promise_lines
+    from rankreg.report.text import rounded_threshold
 
     model = load_bundle(bundle)
     found = run_predict(model, data, out)
     threshold = model.card.threshold
-    text = f"{found.out}: {found.samples:,} samples, {found.alarms:,} alarms (score ≥ {threshold.value:.6g})"
+    lowest = rounded_threshold(threshold.value)
+    text = f"{found.out}: {found.samples:,} samples, {found.alarms:,} alarms (score ≥ {lowest})"
     if found.reviews is not None:
         text = (
             f"{found.out}: {found.samples:,} samples, {found.alarms - found.reviews:,} alarms, {found.reviews:,} to"
@@ -313,14 +315,15 @@ def export(
     """
     from rankreg.bundle import export_onnx, load_bundle
     from rankreg.bundle.onnx_file import check_onnx_path
+    from rankreg.report.text import rounded_threshold
 
     check_onnx_path(out, force=force)
     model = load_bundle(bundle)
     made = export_onnx(model, out, force=force)
     threshold, size = model.card.threshold, made.out.stat().st_size
-    outputs = f"score and alarm (score ≥ {threshold.value:.6g})"
+    outputs = f"score and alarm (score ≥ {rounded_threshold(threshold.value)})"
     if threshold.alarm_from is not None:
-        outputs += f", and answer: 2 alarm (score ≥ {threshold.alarm_from:.6g}), 1 review, 0 dismiss"
+        outputs += f", and answer: 2 alarm (score ≥ {rounded_threshold(threshold.alarm_from)}), 1 review, 0 dismiss"
     say(f"{made.out}: {size / 1000:,.0f} kB; outputs {outputs}")
     say(f"Inputs: {made.inputs['words']}")
     say(f"Checked: scores differ from the model's by at most {made.difference:.1g} on {made.samples} samples.")

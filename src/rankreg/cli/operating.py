@@ -212,7 +212,7 @@ def report(
     from rankreg.labels import LabelRule
     from rankreg.report import Settings, write
     from rankreg.report.model_files import ModelFile, files_and_columns, short_names
-    from rankreg.safe_files import is_stream
+    from rankreg.safe_files import check_not_read, is_stream
     from rankreg.score_files import ScoreColumns, check_units
 
     rule = LabelRule(positive, tuple(negative or ()), rest_negative)
@@ -235,6 +235,7 @@ def report(
     if images is not None and not images.is_dir():
         raise ValueError(f"{images} is not a folder of images")
     to_stream = is_stream(out)  # refuses what cannot be written before anything is computed
+    check_not_read(out, [*files, *(test or [])])
     if not out.parent.is_dir():
         raise ValueError(f"{out.parent} is not a folder: make it first, or write the report elsewhere")
     pairs = files_and_columns(files, score)

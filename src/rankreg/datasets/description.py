@@ -97,6 +97,7 @@ def column_lines(plan: ColumnPlan, *, leaks: Collection[str] = ()) -> list[str]:
         cells.append((_columns(len(plain)), "number", names))
     width = min(max((len(name) for name, _, _ in cells), default=0), WIDEST)
     for name, kind, remark in cells:
+        name = " ".join(name.splitlines())  # a line break in a name would look like another column
         short = name if len(name) <= WIDEST else f"{name[: WIDEST - 1]}…"
         lines.append(f"  {short:<{width}}  {kind:<8}  {remark}".rstrip())
     return lines

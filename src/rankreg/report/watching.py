@@ -13,6 +13,7 @@ from rankreg.notation import number, percent, share
 from rankreg.operating import Drift, Watch
 from rankreg.operating.monitoring import LONGEST, miss_rate_of, time_texts
 from rankreg.operating.points import assumption
+from rankreg.report.text import rounded_threshold
 from rankreg.safe_files import is_stream, write_whole
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def watch_lines(watch: Watch, fallen: float, more: float) -> Lines:
 
     fallen: a recall; more: how many more positives it would take to notice a fall to it.
     """
-    missed = f"{watch.misses:,} {'units ' if watch.per == 'unit' else ''}below {watch.threshold!r}"
+    missed = f"{watch.misses:,} {'units ' if watch.per == 'unit' else ''}below {rounded_threshold(watch.threshold)}"
     of_units = "" if watch.units is None else f" of {watch.units:,} units"
     return [
         ("Verdict", recall_verdict(watch)),
@@ -204,6 +205,11 @@ def _from_to(found: Watch | Drift) -> str:
 
 def _evidence(found: Watch | Drift) -> str:
     return (
-        f"e-value {number(found.e_value)} now, {number(found.largest_e_value)} at its highest;"
-        f" {number(1 / found.level)} raises the alarm"
+        f"e-value {_size(found.e_value)} now, {_size(found.largest_e_value)} at its highest;"
+        f" {_size(1 / found.level)} raises the alarm"
     )
+
+
+def _size(e_value: float) -> str:
+    """Three digits: nobody needs the others of an e-value in the millions."""
+    return number(e_value) if e_value < 10_000 else f"{e_value:.3g}"
