@@ -159,6 +159,7 @@ def test_the_operating_point_commands_of_guide_and_readme_can_be_typed(run: Run,
         frame = pd.DataFrame({"y": labels, "s": generator.standard_normal(1800) + 2 * labels})
         frame["patient"], frame["day"] = np.arange(1800) // 2, "2025-01-31"
         frame["site"] = np.where(np.arange(1800) % 2, "north", "south")
+        frame = frame.sample(frac=1, random_state=0)  # positives come at any time
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     frame[frame.y == 1].to_csv(tmp_path / "confirmed.csv", index=False)
     frame.to_parquet(tmp_path / "scores.parquet")

@@ -85,6 +85,7 @@ def write_files(folder: Path) -> None:
         scores = pd.DataFrame({"y": labels, "s": generator.standard_normal(1800) + 2 * labels})
         scores["patient"], scores["day"] = np.arange(1800) // 2, "2025-01-31"
         scores["site"] = np.where(np.arange(1800) % 2, "north", "south")
+        scores = scores.sample(frac=1, random_state=0)  # positives come at any time
         scores.to_csv(folder / f"{name}.csv", index=False)
     scores[scores.y == 1].to_csv(folder / "confirmed.csv", index=False)
 
@@ -101,7 +102,10 @@ def type_example(run: Run, path: str, example: str) -> None:
             assert context.params
         return
     status, said, error = run(*words, *more)
-    assert status == 0, (words, error)
+    assert status in ((0, 1) if path == "monitor" else (0,)), (
+        words,
+        error,
+    )  # 1: the model's threshold is not of these
     if goes_to:
         Path(goes_to).write_text(said)
 

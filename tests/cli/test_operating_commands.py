@@ -216,11 +216,13 @@ def test_monitor_speaks_in_dates(run: Run, dated: pd.DataFrame) -> None:
     watch = monitor(
         confirmed["model output"], threshold=0.0, times=confirmed["day"].to_numpy(dtype="datetime64[D]")
     )
-    _, out, _ = run(*arguments, "--threshold", "0.0")
+    status, out, _ = run(*arguments, "--threshold", "0.0")
+    assert status == 1  # a scheduled job can tell
     assert f"known since {watch.alarm_time} (confirmed positive {watch.alarm_at})" in out
     assert f"from {watch.first_time} to {watch.last_time}" in out
-    _, out, _ = run(*arguments, "--threshold", "-4", "--drop-to", "0.8")
+    status, out, _ = run(*arguments, "--threshold", "-4", "--drop-to", "0.8")
     quiet = " ".join(out.split())
+    assert status == 0
     assert "no sign that the recall fell below 95 %" in quiet
     assert re.search(
         r"after about [\d,]+ more confirmed positives a drop to 80 % would be noticed, around 2025-", quiet
@@ -240,7 +242,7 @@ def test_a_file_without_labels_is_watched_for_drift(run: Run, dated: pd.DataFram
     expected = drift(
         reference["model output"], dated["model output"], times=dated["day"].to_numpy(dtype="datetime64[D]")
     )
-    assert status == 0
+    assert status == 1
     assert found == {"labels": None, "findings": [], "drift": expected.to_dict() | {"alarm_shares": None}}
     _, out, _ = run(*arguments)
     assert f"known since {expected.alarm_time}" in out
@@ -266,7 +268,7 @@ def test_the_evidence_is_drawn_the_same_each_time(run: Run, dated: pd.DataFrame)
     pictures = {}
     for name in ("one.svg", "two.svg", "one.png"):
         status, _, error = run("monitor", "dated.csv", *options, name)
-        assert (status, error) == (0, "")
+        assert (status, error) == (1, "")  # the recall has fallen
         pictures[name] = Path(name).read_bytes()
     assert pictures["one.svg"] == pictures["two.svg"]
     assert b"<svg" in pictures["one.svg"]

@@ -64,6 +64,8 @@ def monitor(
     Confirmed positives show whether the recall has fallen. Without labels, --reference shows whether the scores
     have changed. This is an early warning and says nothing about the recall. With --label, both are watched.
 
+    The exit status is 1 if there is an alarm, so that a scheduled job can tell.
+
     Examples:
         rankreg monitor confirmed.csv --score s --point point.json
         rankreg monitor confirmed.csv --score s --time day --point model
@@ -121,6 +123,8 @@ def monitor(
         watching.plot_evidence(plot, watch, drift)
         lines.append(("Plot", f"{plot}: the evidence over time"))
     show_record(record, lines, as_json, beware)
+    if any(found is not None and found.alarm_at is not None for found in (watch, drift)):
+        raise typer.Exit(1)
 
 
 def recertify(
