@@ -151,7 +151,7 @@ PRESETS: dict[str, Preset] = {
         10,
         {
             "table": OWN_TABLE,
-            "cifar10": _converged("cifar10", 0.01, 150),  # docs/decisions/0055
+            "cifar10": _converged("cifar10", 0.01, 150, precision="bfloat16"),  # docs/decisions/0055
             "cifar100": _converged("cifar100", 0.001, 100),
             "elpv": _converged("elpv", 0.01, 100, {"size": 96}, model={**SMALL, **SKIN}),  # docs/decisions/0056
         },
