@@ -12,30 +12,28 @@ LibAUC's tutorials. Two rates are tried on split 0. The one with the higher AUC 
 """
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from benchmarks.converged_runs import RECORDS, add, prepared, recorded
 from benchmarks.fit_study.rendering import interval
 from benchmarks.timing import Work, best_times
 from rankreg import Objective, PositiveBuffer, RankReg, make_loss
-from rankreg.datasets import Splits, load
+from rankreg.datasets import Splits
 from rankreg.distributed import World
 from rankreg.models import ResNetShape, build_model
 from rankreg.train import TrainConfig
 from rankreg.train.loop import Training, borrowed_randomness
-from rankreg.train.task import complete, task_of
-from rankreg_bench.grids import loader_options, plan_run
+from rankreg.train.task import Task
+from rankreg_bench.grids import plan_run
 from rankreg_bench.records import PARTS, RecordFolder, parts_of
-from rankreg_bench.runs import as_meant, provenance
+from rankreg_bench.runs import provenance
 
-RECORDS = Path(__file__).parents[1] / "records"
 PLACE = RECORDS / "converged/libauc.jsonl"
 DATA, SPLITS = "cifar100-100", 5
 OURS = {"base": "BCE", "oversampling": "BCE, balanced batches", "buffer": "BCE, buffer"}
@@ -76,12 +74,10 @@ PEERS: dict[str, tuple[Peer, tuple[float, float]]] = {  # the optimizer's defaul
 
 def trained(name: str, rate: float, split: int, *, epochs: int | None = None) -> dict[str, Any]:
     """One run: the record of the peer, with the measures of every epoch."""
-    plan = plan_run("converged", DATA, "bce", "oversampling", split)
-    config = TrainConfig.model_validate(as_meant({**plan.config, **({"epochs": epochs} if epochs else {})}))
-    splits = load(plan.loader, None, **loader_options(plan.settings))
+    splits, config, task = prepared(DATA, "oversampling", split, **({"epochs": epochs} if epochs else {}))
     start = time.perf_counter()
     with borrowed_randomness(config.seed):
-        training = _training(splits, config)
+        training = _training(splits, config, task)
         loss, optimizer = PEERS[name][0](training.network, rate, len(splits["train"]))
         while not training.over:
             if training.epoch in (config.epochs // 2, 3 * config.epochs // 4):
@@ -109,10 +105,8 @@ def trained(name: str, rate: float, split: int, *, epochs: int | None = None) ->
     }
 
 
-def _training(splits: Splits, config: TrainConfig) -> Training:
+def _training(splits: Splits, config: TrainConfig, task: Task) -> Training:
     """Batches, augmentation and judging of our own loop."""
-    task = task_of(splits, config)
-    config = complete(config, task, splits["train"], own_model=False)
     assert config.model is not None
     watch = {str(test): wanted for test in PARTS if (wanted := parts_of(test, splits.parts))}
     return Training(splits, config, task, build_model(config.model), World(), watch=watch)
@@ -124,11 +118,6 @@ def _slow_down(optimizer: Any) -> None:
         optimizer.update_regularizer(decay_factor=10)
     else:
         optimizer.update_lr(decay_factor=10)
-
-
-def recorded(place: Path = PLACE) -> list[dict[str, Any]]:
-    """Every run so far."""
-    return [json.loads(line) for line in place.read_text().splitlines()] if place.exists() else []
 
 
 def kept(record: Mapping[str, Any], test: str, measure: str) -> float:
@@ -145,23 +134,21 @@ def chosen_rate(name: str, runs: list[dict[str, Any]]) -> float:
 def run() -> None:
     """Both rates on split 0, then the better one on the other splits; each finished run is a line."""
 
-    def add(name: str, rate: float, split: int) -> None:
-        if (name, rate, split) not in {(r["method"], r["rate"], r["split"]) for r in recorded()}:
-            line = json.dumps(trained(name, rate, split))
-            with PLACE.open("a") as file:
-                file.write(line + "\n")
+    def train(name: str, rate: float, split: int) -> None:
+        if (name, rate, split) not in {(r["method"], r["rate"], r["split"]) for r in recorded(PLACE)}:
+            add(PLACE, trained(name, rate, split))
 
     for name, (_, rates) in PEERS.items():
         for rate in rates:
-            add(name, rate, 0)
+            train(name, rate, 0)
     for split in range(1, SPLITS):
         for name in PEERS:
-            add(name, chosen_rate(name, recorded()), split)
+            train(name, chosen_rate(name, recorded(PLACE)), split)
 
 
 def table() -> str:
     """Means over the splits that all have, and differences to our arms, paired over them."""
-    runs = recorded()
+    runs = recorded(PLACE)
     found: dict[str, dict[int, Mapping[str, Any]]] = {
         name: {r["split"]: r for r in runs if (r["method"], r["rate"]) == (name, chosen_rate(name, runs))}
         for name in PEERS
