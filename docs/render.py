@@ -15,7 +15,7 @@ TABLES: dict[str, tuple[str, ...]] = {
             *("cifar10-100", "cifar100-100", "controls", "rank-penalty", "buffer-policy", "buffer-size"),
             *("smaller-buffers", "more-positives", "oversampled-ranking", "larger-batches", "last-epoch"),
             *("passing-each-other", "label-noise", "multiclass", "ham10000", "tuning", "ranking-settings"),
-            "methods",
+            *("methods", "elpv"),
         )
     },
     "cifar10-200": ("table", "cifar10-200", *ONLY_BCE),

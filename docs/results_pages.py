@@ -143,24 +143,42 @@ def short_table() -> str:
     return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class LongColumn:
+    """A column of the table of long runs: one data set, on the test set that decides."""
+
+    title: str
+    experiment: str
+    data: str
+    test: str
+
+
+LONG_COLUMNS = (
+    LongColumn("CIFAR-10 1:100 (44)", "methods", "cifar10-100", "extended"),
+    LongColumn("CIFAR-100 1:100 (20)", "methods", "cifar100-100", "extended"),
+    LongColumn("solar cells 1:50 (21)", "elpv", "elpv-50", "official"),
+)
+
+
 def long_table() -> str:
-    """The table of converged runs: the AUC of every arm, then the questions of docs/decisions/0055."""
-    sets = ("cifar10-100", "cifar100-100")
-    lines = ["| | CIFAR-10 1:100 (44) | splits | CIFAR-100 1:100 (20) | splits |", "|---|---|---|---|---|"]
+    """The table of long runs: the AUC of every arm, then the questions of docs/decisions/0055 and 0056."""
+    titles = " | ".join(f"{column.title} | splits" for column in LONG_COLUMNS)
+    lines = [f"| | {titles} |", "|---|" + "---|" * (2 * len(LONG_COLUMNS))]
     for arm in experiment_of("methods").arms:
-        found = [number_at("methods", arm, data=data) for data in sets]
-        lines.append(_long_row(ARMS[arm].title, [plain(n.value) if n else "–" for n in found], found))
+        lines.append(_long_row(ARMS[arm].title, arm, "single"))
     for first, second in LONG_CONTRASTS:
-        contrast = f"{first} minus {second}"
-        found = [number_at("methods", contrast, data=data, kind="difference") for data in sets]
         title = f"{ARMS[first].title} − {ARMS[second].title}".replace("+ ", "")
-        lines.append(_long_row(title, [with_limits(n) for n in found], found))
+        lines.append(_long_row(title, f"{first} minus {second}", "difference"))
     return "\n".join(lines)
 
 
-def _long_row(title: str, cells: list[str], found: list[Number | None]) -> str:
-    splits = [str(n.splits) if n else "0" for n in found]
-    return f"| {title} | {cells[0]} | {splits[0]} | {cells[1]} | {splits[1]} |"
+def _long_row(title: str, arm: str, kind: str) -> str:
+    cells = []
+    for column in LONG_COLUMNS:
+        number = number_at(column.experiment, arm, "auc", column.data, column.test, kind)
+        shown = plain(number.value) if number and kind == "single" else with_limits(number)
+        cells += [shown, str(number.splits) if number else "0"]
+    return f"| {title} | {' | '.join(cells)} |"
 
 
 def peaks(data: str) -> str:
