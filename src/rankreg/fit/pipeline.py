@@ -29,9 +29,8 @@ from rankreg.fit.crossfit import (
     folds_for,
     race_of,
 )
-from rankreg.fit.learners import LEARNERS, RANKED, Learner, shape_of
+from rankreg.fit.learners import LEARNERS, RANKED, Learner, network_learner, network_shape, shape_of
 from rankreg.fit.learners import frozen as frozen_learner
-from rankreg.fit.network import network_learner, network_shape, settings
 from rankreg.fit.sources import (
     ALONE,
     CALIBRATION,
@@ -62,6 +61,7 @@ from rankreg.report import Model, Settings, write
 from rankreg.scores import Scores
 from rankreg.terminal import progress_bar
 from rankreg.train import TrainConfig
+from rankreg.train.defaults import settings
 from rankreg.train.folder import write_json
 
 NETWORK = "network"
