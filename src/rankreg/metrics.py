@@ -296,6 +296,15 @@ class ScoreGrid:
         return found.astype(np.int32)
 
 
+def float32_below(values: ArrayLike) -> NDArray[np.float32]:
+    """The largest float32 numbers that are not above: a float32 number is ≤ either or neither."""
+    exact = np.asarray(values, dtype=np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        single = exact.astype(np.float32)
+        lower = np.nextafter(single, np.float32(-np.inf))
+    return np.where(single > exact, lower, single)
+
+
 def check_tprs(tpr: float | Sequence[float]) -> NDArray[np.float64]:
     """Target TPRs, one or several, as an array."""
     targets = np.atleast_1d(np.asarray(tpr, dtype=np.float64))

@@ -10,8 +10,8 @@ from math import ceil, floor, log10
 from typing import Any
 
 from rankreg.bundle.card import BundleCard, ImageInputs, TableInputs, Threshold, read_inputs
-from rankreg.bundle.evaluation import Lines, per_thousand
-from rankreg.notation import percent, share
+from rankreg.bundle.evaluation import per_thousand
+from rankreg.notation import Lines, percent, share
 from rankreg.operating import Interval, PromisedPoint, Review
 from rankreg.operating.points import assumption
 from rankreg.report import promise_text

@@ -13,12 +13,11 @@ import typer
 
 from rankreg.cli import options as opt
 from rankreg.cli.data import Groups, Negative, RestNegative, Size, takes_table_options
-from rankreg.notation import percent
+from rankreg.notation import Lines, percent
 from rankreg.safe_files import is_stream
 from rankreg.terminal import say, show_lines, show_table
 
 if TYPE_CHECKING:
-    from rankreg.bundle.evaluation import Lines
     from rankreg.datasets.splits import OwnData
     from rankreg.datasets.table import TableOptions
     from rankreg.fit.crossfit import RacedLearner
@@ -190,7 +189,7 @@ def _show_columns(found: "OwnData") -> None:
         say(f"Beware: {suspicion}", err=True)
 
 
-def _summary_lines(fitted: "Fitted") -> "Lines":
+def _summary_lines(fitted: "Fitted") -> Lines:
     """Headings and sentences: the verdict and its price, then the details and what to do next."""
     from rankreg.bundle.evaluation import evaluation_lines, per_thousand
     from rankreg.bundle.model_card import answer_lines, promise_lines

@@ -19,6 +19,7 @@ from rankreg.datasets.cell_formats import (
     find_date_order,
     find_number_format,
     parse_dates,
+    spread_out,
 )
 from rankreg.datasets.columns import (
     LARGEST,
@@ -42,6 +43,7 @@ FEWEST_ROWS = 20  # in a shorter table, numbers that count up may be chance
 MANY_CATEGORIES = 100  # values: more may be names of patients or customers
 FREE_TEXT_WORDS = 4  # half of the cells have as many words or more
 SAMPLE = 10_000  # rows that say whether values are many
+GLANCE = 200  # values that say whether a sentinel is worth a look
 FEWEST_OTHERS = 10  # distinct values beside a sentinel
 FAR, FAR_FOR_A_CODE = 3.0, 0.25  # how far a sentinel lies from the others, in ranges of these
 SHOWN_WORDS = 10  # words for missing values
@@ -241,7 +243,7 @@ def _read_numbers(
 
 def _distinct(values: Floats) -> int | None:
     """How many values differ, or None if that takes long to say and is many."""
-    few = values[:: -(-len(values) // SAMPLE)]
+    few = spread_out(values, SAMPLE)
     if len(few) < len(values) and len(pd.unique(few)) > SAMPLE / 10:
         return None
     return len(pd.unique(values))
@@ -272,7 +274,7 @@ def find_sentinels(
     low = float(values.min()) if low is None else low
     high = float(values.max()) if high is None else high
     found: list[tuple[float, int]] = []
-    rest, middle = values, float(np.median(values[:: -(-len(values) // SAMPLE)]))
+    rest, middle = values, float(np.median(spread_out(values, SAMPLE)))
     is_peeled = True
     while is_peeled and len(found) < 6:
         is_peeled = False
@@ -295,7 +297,7 @@ def find_sentinels(
 
 def _may_be_far(values: Floats, edge: float, low: float, high: float) -> bool:
     """A quick look at some values: whether most lie in the half of the range that is away from the edge."""
-    some = values[:: -(-len(values) // 200)]
+    some = spread_out(values, GLANCE)
     reach = (high - low) * FAR_FOR_A_CODE / (1 + FAR_FOR_A_CODE)
     return bool(np.count_nonzero(np.abs(some - edge) < reach * 0.99) <= np.count_nonzero(some == edge))
 
@@ -353,9 +355,9 @@ def likely_leaks(features: pd.DataFrame, labels: Labels, *, categorical: Collect
     labels = np.asarray(labels, dtype=np.int64)
     if min(np.count_nonzero(labels), np.count_nonzero(labels == 0)) < FEWEST:
         return []
-    rows = np.sort(np.concatenate([_some(np.flatnonzero(labels == k), MOST_ROWS) for k in (0, 1)]))
+    rows = np.sort(np.concatenate([spread_out(np.flatnonzero(labels == k), MOST_ROWS) for k in (0, 1)]))
     known = labels[rows]
-    first = np.concatenate([_some(np.flatnonzero(known == k), CHEAP) for k in (0, 1)])
+    first = np.concatenate([spread_out(np.flatnonzero(known == k), CHEAP) for k in (0, 1)])
     found = []
     for name in map(str, features.columns):
         column = features[name].iloc[rows] if len(rows) < len(labels) else features[name]
@@ -372,11 +374,6 @@ def likely_leaks(features: pd.DataFrame, labels: Labels, *, categorical: Collect
             if interval.low >= FLOOR:
                 found.append(Leak(name, interval.estimate, interval.low))
     return sorted(found, key=lambda leak: (-leak.auc, leak.column))
-
-
-def _some(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """At most so many, from the first to the last."""
-    return rows[:: -(-len(rows) // most)] if len(rows) > most else rows
 
 
 def _rankings(values: Floats) -> list[Floats]:

@@ -173,7 +173,6 @@ class ColumnPlan(BaseModel):
         self,
         rows: pd.DataFrame,
         *,
-        decimal: Decimal | None = None,
         where: str = "the table",
         name_row: Callable[[int], str] = row_words,
     ) -> pd.DataFrame:
@@ -181,7 +180,7 @@ class ColumnPlan(BaseModel):
 
         where, name_row: what messages call the table, and a row by its place.
         """
-        frame, problems = self.read(rows, decimal=decimal)
+        frame, problems = self.read(rows)
         for row, problem in enumerate(problems):
             if problem:
                 raise ValueError(f"{where}: {name_row(row)}: {problem}: mend it, or leave it empty if unknown")

@@ -32,6 +32,8 @@ Labels = NDArray[np.int64]
 Places = NDArray[np.int64]
 
 CHOOSING = {"train": 0.9, "validation": 0.1}  # of a member's training samples, where an epoch is to be chosen
+PENALTY: PenaltyName = "squared"  # of the ranking term of linear models and trees
+STEPS = 300  # of a linear model with the ranking term
 MOST_NEGATIVES = 50_000  # that a linear model or a network sees: more teach it nothing, and cost time and memory
 
 
@@ -141,9 +143,7 @@ def frozen(strength: float = 3e-6) -> Learner:
     return Learner("features", train, {"strength": strength})
 
 
-def ranked_logistic(
-    view: View, *, strength: float, weight: float, reach: float, penalty: PenaltyName = "squared", steps: int = 300
-) -> Learner:
+def ranked_logistic(view: View, *, strength: float, weight: float, reach: float) -> Learner:
     """Logistic regression that has converged, then full-batch steps on its loss plus the ranking term.
 
     Ranks are over the whole training set. The term is the *scores* form of `RankReg`, as in boosting.
@@ -158,12 +158,12 @@ def ranked_logistic(
             own, positives = labels[kept], np.flatnonzero(labels[kept])
 
             def push(scores: NDArray[np.float32], positives: Places = positives) -> NDArray[np.floating[Any]]:
-                return weight * rank_gradient(scores, positives, penalty=penalty, reach=reach)
+                return weight * rank_gradient(scores, positives, penalty=PENALTY, reach=reach)
 
-            members.append(_moved(rows[kept], own, first, strength, push, steps))
+            members.append(_moved(rows[kept], own, first, strength, push))
         return members
 
-    return Learner(view, train, {"strength": strength, "weight": weight, "reach": reach, "penalty": penalty})
+    return Learner(view, train, {"strength": strength, "weight": weight, "reach": reach, "penalty": PENALTY})
 
 
 def _moved(
@@ -172,7 +172,6 @@ def _moved(
     first: Linear,
     strength: float,
     push: Callable[[NDArray[np.float32]], NDArray[np.floating[Any]]],
-    steps: int,
 ) -> Linear:
     """Adam with a falling rate on scikit-learn's objective divided by C · N, and on what `push` is the slope of."""
     x, y = torch.from_numpy(rows), torch.from_numpy(labels.astype(np.float32))
@@ -180,8 +179,8 @@ def _moved(
     bias = torch.tensor(first.bias, dtype=torch.float32)
     balance = torch.where(y == 1, 0.5 / y.sum(), 0.5 / (1 - y).sum())
     optimizer = torch.optim.Adam([weights, bias], lr=0.05)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    for _ in range(steps):
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+    for _ in range(STEPS):
         scores = torch.addmv(bias, x, weights)
         slope = balance * (torch.sigmoid(scores) - y) + torch.from_numpy(push(scores.numpy())).float()
         weights.grad, bias.grad = slope @ x + weights / (strength * len(y)), slope.sum()
@@ -385,6 +384,6 @@ LEARNERS: dict[str, Learner] = {
 }
 RANKED: dict[str, Learner] = {
     "logistic-rank": ranked_logistic("standardised", strength=1.0, weight=1.0, reach=1.0),
-    "boosting-rank": trees(40, RankObjective(weight=1.0, reach=1.0, penalty="squared", base_rate=True), **BOOSTING),
+    "boosting-rank": trees(40, RankObjective(weight=1.0, reach=1.0, penalty=PENALTY, base_rate=True), **BOOSTING),
     "mlp-rank": perceptron(PerceptronTraining(weight=0.1)),
 }

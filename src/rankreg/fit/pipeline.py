@@ -58,11 +58,11 @@ from rankreg.operating import (
 from rankreg.operating.units import Per
 from rankreg.pool import cores, return_freed_memory
 from rankreg.report import Model, Settings, write
+from rankreg.safe_files import write_json
 from rankreg.scores import Scores
 from rankreg.terminal import progress_bar
 from rankreg.train import TrainConfig
 from rankreg.train.defaults import settings
-from rankreg.train.folder import write_json
 
 NETWORK = "network"
 LARGE = 500_000  # numbers in a table
