@@ -20,6 +20,7 @@ __all__ = ["Roc", "auc", "error_at_tpr", "fpr_at_tpr", "positive_score", "roc", 
 
 Floats = NDArray[np.floating]
 Bools = NDArray[np.bool_]
+GRID_CELLS = 1 << 10, 1 << 17  # 16 for each positive, within these limits
 
 
 class Roc(NamedTuple):
@@ -253,6 +254,55 @@ def alarm_counts(scores: Floats, thresholds: Floats) -> NDArray[np.int64]:
     levels = np.sort(thresholds)
     reached = np.bincount(np.searchsorted(levels, scores, side="right"), minlength=len(levels) + 1)
     return len(scores) - np.cumsum(reached)[np.searchsorted(levels, thresholds)]
+
+
+class ScoreGrid:
+    """An even grid over the scores of positives; most of its cells hold none of them.
+
+    The cell of a score is a monotone function of it. So scores in different cells are in the order of
+    their cells, and only scores that share a cell with a positive must be compared with it.
+
+    positives: distinct and ascending; they may be infinite.
+    """
+
+    def __init__(self, positives: Floats) -> None:
+        finite = positives[np.isfinite(positives)].astype(np.float64)
+        self.cells = min(max(16 * len(positives), GRID_CELLS[0]), GRID_CELLS[1])
+        self.low, self.scale = 0.0, 0.0
+        with np.errstate(all="ignore"):
+            if len(finite) > 1:
+                self.low, self.scale = float(finite[0]), float(self.cells / (finite[-1] - finite[0]))
+        self.useful = 0 < self.scale < np.inf
+        if self.useful:
+            self.places = self._cells(positives)
+            self.occupied = np.zeros(self.cells + 2, dtype=bool)
+            self.occupied[self.places] = True
+
+    def apart(self, scores: Floats) -> tuple[Floats, NDArray[np.int64]]:
+        """The scores that share a cell with a positive, and how many others lie between neighbouring positives."""
+        cells = self._cells(scores)
+        counts = np.bincount(cells, minlength=len(self.occupied))
+        counts[self.occupied] = 0
+        below = np.append(0, np.cumsum(counts))
+        return scores[self.occupied[cells]], np.diff(below[np.concatenate([[0], self.places, [len(counts)]])])
+
+    def _cells(self, scores: Floats) -> NDArray[np.int32]:
+        """From 0, below all finite positives, to `cells` + 1, above them."""
+        with np.errstate(over="ignore"):
+            found = np.subtract(scores, self.low, dtype=np.float64)
+            found *= self.scale
+        np.clip(found, -1, self.cells, out=found)
+        found += 1
+        return found.astype(np.int32)
+
+
+def float32_below(values: ArrayLike) -> NDArray[np.float32]:
+    """The largest float32 numbers that are not above: a float32 number is ≤ either or neither."""
+    exact = np.asarray(values, dtype=np.float64)
+    with np.errstate(over="ignore", under="ignore"):
+        single = exact.astype(np.float32)
+        lower = np.nextafter(single, np.float32(-np.inf))
+    return np.where(single > exact, lower, single)
 
 
 def check_tprs(tpr: float | Sequence[float]) -> NDArray[np.float64]:

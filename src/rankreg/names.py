@@ -23,6 +23,7 @@ MOVED = {
     "rankreg.bench": "rankreg_bench",
     "rankreg.boosting.objective": "rankreg.boosting.objectives",
     "rankreg.bundle.files": "rankreg.bundle.storage",
+    "rankreg.datasets.digits": "rankreg.datasets.image_sets",
     "rankreg.datasets.lesions": "rankreg.datasets.image_sets",
     "rankreg.desk": "rankreg.score_files",
     "rankreg.estimator": "rankreg.estimators",

@@ -5,6 +5,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+Lines = list[tuple[str, str]]  # results as text: a heading and a sentence each
+
 
 @dataclass(frozen=True)
 class Record:

@@ -53,6 +53,11 @@ def read_json(path: Path, advice: str = "") -> Any:
     return content
 
 
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON that people can read, whole or not at all."""
+    write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """What the TOML file holds."""
     raw = read_within(path, LARGEST_TOML)

@@ -13,6 +13,7 @@ import torch
 from scipy.stats import binomtest
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
+from rankreg import safe_files
 from rankreg.bundle import Bundle, Threshold, load_bundle, storage
 from rankreg.bundle.card import digest
 from rankreg.bundle.evaluation import evaluate_scores
@@ -230,7 +231,8 @@ def fill_disk_on(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
         write_whole(path, content)
 
-    monkeypatch.setattr(storage, "write_whole", failing)
+    for home in (storage, safe_files):
+        monkeypatch.setattr(home, "write_whole", failing)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "bundle.json"])

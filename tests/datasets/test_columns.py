@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from rankreg.datasets.cell_formats import NumberFormat, find_date_order, find_number_format, parse_dates
 from rankreg.datasets.column_kinds import find_sentinels, read_columns
-from rankreg.datasets.columns import ColumnPlan, ColumnReading
-from rankreg.datasets.description import column_lines, describe
-from rankreg.datasets.table import TableOptions, read_own_table, table
+from rankreg.datasets.columns import ColumnPlan, ColumnReading, column_lines
+from rankreg.datasets.table import TableOptions, describe, read_own_table, table
 from rankreg.table_files import read_table, table_chunks
 
 COUNT = 400

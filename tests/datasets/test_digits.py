@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from rankreg.datasets.digits import digits, digits_long_tailed
+from rankreg.datasets.image_sets import digits, digits_long_tailed
 
 
 @pytest.mark.parametrize("positive", [0, 3, 8])

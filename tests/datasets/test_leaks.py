@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from rankreg.datasets.description import likely_leaks
+from rankreg.datasets.column_kinds import likely_leaks
 from rankreg.metrics import auc
 
 

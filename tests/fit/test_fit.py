@@ -15,7 +15,7 @@ from rankreg.metrics import fpr_at_tpr
 from rankreg.models import ResNetShape
 from rankreg.operating import certify, choose_threshold
 from rankreg.scores import Scores
-from rankreg.train.config import DEFAULTS
+from rankreg.train.defaults import DEFAULTS
 from tests.own_data import CommandLine, shared_data, write_images, write_table
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rankreg.datasets.digits import digits
+from rankreg.datasets.image_sets import digits
 from rankreg.models import MLPShape
 from rankreg.scores import Scores, mean_scores
 from rankreg.train import TrainConfig, train_ensemble

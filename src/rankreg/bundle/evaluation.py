@@ -11,23 +11,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankreg.bundle.card import Threshold
 from rankreg.metrics import Floats, raises_alarm
-from rankreg.notation import Record, number, percent, share
+from rankreg.notation import Lines, Record, number, percent, share
 from rankreg.operating import Finding, Interval, Review, ScoreSummary, auc_interval, findings, fpr_at_tpr_interval
 from rankreg.operating.guarantees import dependent_share
 from rankreg.operating.intervals import share_interval
+from rankreg.operating.points import alarms_per_1000
 from rankreg.operating.score_summary import Evidence, evidence
+from rankreg.operating.spans import AT_LEAST
 from rankreg.operating.units import Trials, UnitSizes, rows_of, units_of
 from rankreg.report.text import rounded_threshold
 from rankreg.safe_files import write_whole
 from rankreg.scores import Scores
 
-Lines = list[tuple[str, str]]
 Verdict = Literal["shown", "open", "broken"]
 MeasuredName = Literal["tpr", "fpr", "precision", "alarms", "reviews"]
 
 TPRS = (0.98, 0.95, 0.90)
 ANSWERS = ("dismiss", "review", "alarm")  # a higher number is more urgent
-AT_LEAST = ("tpr", "precision")  # other promises are upper bounds
 
 
 def answers_to(scores: Floats, threshold: Threshold) -> NDArray[np.int64]:
@@ -259,12 +259,13 @@ def _per_1000(sample: Evidence, counts: tuple[int, int], prevalence: float | Non
     if prevalence is None:
         everyone = trials_at(sample, np.inf)[0]
         return share_interval(sum(counts), everyone, confidence=confidence).scaled(1000)
-
-    def rate(tpr: float, fpr: float) -> float:
-        return 1000 * (prevalence * tpr + (1 - prevalence) * fpr)
-
     tpr, fpr = _by_class(sample, counts, confidence)
-    return Interval(rate(tpr.estimate, fpr.estimate), rate(tpr.low, fpr.low), rate(tpr.high, fpr.high), confidence)
+    return Interval(
+        alarms_per_1000(prevalence, tpr.estimate, fpr.estimate),
+        alarms_per_1000(prevalence, tpr.low, fpr.low),
+        alarms_per_1000(prevalence, tpr.high, fpr.high),
+        confidence,
+    )
 
 
 def _by_class(sample: Evidence, counts: tuple[int, int], confidence: float) -> tuple[Interval, Interval]:

@@ -236,11 +236,7 @@ def compare(
     bundle: Bundle, inputs: ImageInputs | TableInputs, content: bytes, samples: dict[str, NDArray[Any]]
 ) -> float:
     """The largest difference between the file's scores and the bundle's; an error if they are not the same."""
-    try:
-        import onnxruntime
-    except ModuleNotFoundError as error:
-        raise ValueError("exporting needs onnx and onnxruntime: pip install 'rankreg[onnx]'") from error
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    session = onnx_package("onnxruntime").InferenceSession(content, providers=["CPUExecutionProvider"])
     (found,) = session.run(["score"], samples)
     good = np.ones(len(found), dtype=bool)
     if isinstance(inputs, ImageInputs):

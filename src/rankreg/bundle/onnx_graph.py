@@ -5,14 +5,16 @@ written is compared with the network itself before the file is kept.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from importlib import import_module
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from rankreg.bundle.trees import Tree, Trees, rounded_down
+from rankreg.bundle.trees import Tree, Trees
+from rankreg.metrics import float32_below
 from rankreg.models import (
     LITE_POOLED,
     MLP,
@@ -37,13 +39,12 @@ LARGEST_SUM = 1e37  # of leaf values: float32 ends a little above
 EXACT = 2**23  # whole numbers up to here are float32 numbers, and so are their sums
 
 
-def onnx_package() -> Any:
-    """The onnx package, which is not there by default."""
+def onnx_package(name: Literal["onnx", "onnxruntime"] = "onnx") -> Any:
+    """One of the two packages, which are not there by default."""
     try:
-        import onnx
+        return import_module(name)
     except ModuleNotFoundError as error:
         raise ValueError("exporting needs onnx and onnxruntime: pip install 'rankreg[onnx]'") from error
-    return onnx
 
 
 class Graph:
@@ -347,7 +348,7 @@ def add_trees(graph: Graph, rows: str, members: Sequence[Trees]) -> str:
         for tree in member.trees:
             coarse = np.round(tree.leaves / step) * step
             single = Tree(
-                tree.features, rounded_down(tree.thresholds).astype(np.float64), tree.left, tree.right, tree.leaves
+                tree.features, float32_below(tree.thresholds).astype(np.float64), tree.left, tree.right, tree.leaves
             )
             nodes.add(single, [(2 * k, coarse), (2 * k + 1, tree.leaves - coarse)])
     sums = graph.cast(nodes.write(graph, rows, "BRANCH_LEQ", 2 * len(members), np.float32), np.float64)

@@ -2,7 +2,6 @@
 
 import glob
 import hashlib
-import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +51,7 @@ from rankreg.bundle.model_card import model_card
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.models import ModelShape
 from rankreg.notation import json_value
-from rankreg.safe_files import read_json, read_within, write_whole
+from rankreg.safe_files import read_json, read_within, write_json, write_whole
 from rankreg.train import score
 
 CARD = "bundle.json"
@@ -134,7 +133,7 @@ def _save(folder: Path, arrays: Mapping[str, Tensor], texts: Mapping[str, str], 
             write_whole(unfinished / WEIGHTS, packed)
             for name, text in texts.items():
                 write_whole(unfinished / name, text.encode())
-            write_whole(unfinished / CARD, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
+            write_json(unfinished / CARD, content)
             write_whole(unfinished / MODEL_CARD, model_card(made).encode())
             saved = load_bundle(unfinished)
             _put_in_place(unfinished, folder)

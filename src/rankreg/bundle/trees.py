@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rankreg.metrics import float32_below
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Masks = NDArray[Any]
@@ -394,7 +396,7 @@ class _Grown:
         for k, tree in enumerate(trees):
             own = len(tree.features)
             features[k, :own], left[k, :own], right[k, :own] = tree.features, tree.left, tree.right
-            thresholds[k, :own] = rounded_down(tree.thresholds)
+            thresholds[k, :own] = float32_below(tree.thresholds)
             values[k, : own + 1], is_leaf[k, : own + 1] = tree.leaves, True
         sizes = np.zeros((count, splits), np.int64)  # leaves below each split; children come after their parents
         below = np.zeros((2, count, splits), np.int64)
@@ -418,11 +420,3 @@ class _Grown:
     def cuts(self, feature: int) -> tuple[int, NDArray[np.float32]]:
         """The feature and its thresholds, rising."""
         return feature, np.unique(self.thresholds[self.features == feature])
-
-
-def rounded_down(thresholds: Floats) -> NDArray[np.float32]:
-    """The largest float32 numbers that are not above: a float32 number is ≤ either or neither."""
-    with np.errstate(over="ignore", under="ignore"):
-        single = thresholds.astype(np.float32)
-        lower = np.nextafter(single, np.float32(-np.inf))
-    return np.where(single > thresholds, lower, single).astype(np.float32)

@@ -1,8 +1,10 @@
 """`rankreg fit`, `evaluate`, `predict` and `export`: data in, a model and its scores out."""
 
 import os
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,12 +13,15 @@ import typer
 
 from rankreg.cli import options as opt
 from rankreg.cli.data import Groups, Negative, RestNegative, Size, takes_table_options
+from rankreg.notation import Lines, percent
 from rankreg.safe_files import is_stream
 from rankreg.terminal import say, show_lines, show_table
 
 if TYPE_CHECKING:
     from rankreg.datasets.splits import OwnData
     from rankreg.datasets.table import TableOptions
+    from rankreg.fit.crossfit import RacedLearner
+    from rankreg.fit.pipeline import Fitted
 
 Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder of images.", show_default=False)]
 BundleFolder = Annotated[
@@ -98,15 +103,12 @@ def fit(
         rankreg fit claims.csv --target fraud --positive yes --precision 0.3 --out p
         rankreg fit lesions --positive melanoma --tpr 0.9 --out model
     """
-    from dataclasses import replace
-
     import torch
 
     from rankreg.fit import Source, read_source, settings
     from rankreg.fit import fit as run_fit
     from rankreg.fit.pipeline import NETWORK
     from rankreg.fit.sources import check_request
-    from rankreg.fit.summary import next_steps, race_table, summary_lines
     from rankreg.train import Interrupted
 
     with _one_voice():
@@ -166,11 +168,10 @@ def fit(
             say(f"rankreg: stopped; finished learners are kept, the same command goes on in {home}", err=True)
             raise typer.Exit(130) from stopped
     if fitted is not None:
-        lines = summary_lines(fitted)
-        show_lines(lines)
+        show_lines(_summary_lines(fitted))
         say("")
-        show_table(race_table(fitted.race, fitted.threshold.tpr))
-        show_commands("Next", next_steps(fitted))
+        show_table(_race_table(fitted.race, fitted.threshold.tpr))
+        show_commands("Next", _next_steps(fitted))
         if not fitted.threshold.kept:
             raise typer.Exit(1)
 
@@ -178,16 +179,84 @@ def fit(
 def _show_columns(found: "OwnData") -> None:
     """How a table was read, before training; images whose names suggest that several show one thing."""
     from rankreg.datasets.images import suspected_groups
-    from rankreg.datasets.table import OwnTable
+    from rankreg.datasets.table import OwnTable, describe
 
     if isinstance(found, OwnTable):
-        from rankreg.datasets.description import describe
-
         for line in describe(found):
             say(line)
         say("")
     elif found.units is None and (suspicion := suspected_groups(found.ids.tolist())) is not None:
         say(f"Beware: {suspicion}", err=True)
+
+
+def _summary_lines(fitted: "Fitted") -> Lines:
+    """Headings and sentences: the verdict and its price, then the details and what to do next."""
+    from rankreg.bundle.evaluation import evaluation_lines, per_thousand
+    from rankreg.bundle.model_card import answer_lines, promise_lines
+    from rankreg.report.text import finding_lines
+
+    card, threshold, test = fitted.bundle.card, fitted.threshold, fitted.test
+    lines = finding_lines(fitted.judged.findings)
+    if test is not None:  # what the test part alone shows to be useless
+        known = {one.name for one in fitted.judged.findings}
+        fresh = [one for one in test.findings if one.name not in known]
+        lines += finding_lines([replace(one, sentence=f"Test part: {one.sentence}") for one in fresh])
+    lines += promise_lines(threshold, advice=True)
+    if threshold.promised is None or not threshold.kept:  # promises that are kept have named their price already
+        fpr = (fitted.judged if test is None else test).fpr
+        lines.append(("Price", f"expect {per_thousand(fpr)} false alarms per 1,000 negatives"))
+    if threshold.promised is None and (otherwise := _otherwise(threshold.certified, fitted.other_fpr)):
+        lines.append(("Otherwise", otherwise))
+    lines += answer_lines(threshold)
+    purposes = {"train": "train and judge", "calibration": "certify", "test": "test"}
+    parts = [
+        f"{part['samples']:,} {purposes[name]} ({part['positives']:,} {card.classes[1]!r})"
+        for name, part in card.parts.items()
+    ]
+    lines.append(("Data", f"{card.name}: {', '.join(parts)}"))
+    if unused := card.preprocessing.get("unused", ()):
+        what = "if one names the rows, pass it as --id; otherwise --drop silences this; --describe says why"
+        lines.append(("Not learned from", f"{', '.join(map(repr, unused))}: {what}"))
+    held = ", calibration samples by all members" if threshold.certified else ""
+    lines.append(("Judged", f"every sample by members that have not seen it ({fitted.folds} folds{held}):"))
+    lines += evaluation_lines(fitted.judged)
+    if test is not None:
+        lines.append(("Tested", "once, on the test part; nothing was chosen by it:"))
+        lines += evaluation_lines(test)
+    images = " decoded/ the images as the network sees them (may be removed),"
+    decoded = images if card.preprocessing["kind"] == "image" else ""
+    files = f"{fitted.folder}: bundle/ is the model,{decoded} run/ lets a stopped fit go on, summary.json"
+    look = f"open {fitted.report} in a browser" if fitted.report.endswith(".html") else fitted.report
+    return [*lines, ("Files", files), ("Look at it", look)]
+
+
+def _otherwise(certified: bool, other: float | None) -> str:
+    """What the other kind of threshold would cost."""
+    if other is None:
+        few = "half of these positives are too few to certify the target (--threshold certified)"
+        return "" if certified else few
+    if certified:
+        return f"a cross-fitted threshold, not proven, would raise {1000 * other:.0f} per 1,000"
+    return f"to hold positives out and certify would raise about {1000 * other:.0f} per 1,000, or more"
+
+
+def _race_table(race: "Sequence[RacedLearner]", tpr: float) -> list[tuple[str, ...]]:
+    """A header, then every learner and the average."""
+    from rankreg.bundle.evaluation import bounded
+
+    header = ("learner", f"FPR at {percent(tpr)} TPR", "weight", "seconds")
+    rows = [(one.name, bounded(one.fpr), f"{one.weight:.2f}", f"{one.seconds:.1f}") for one in race]
+    return [header, *rows]
+
+
+def _next_steps(fitted: "Fitted") -> list[str]:
+    """Commands to type; capitals stand for the user's own files."""
+    home = shlex.quote(str(fitted.folder))
+    return [
+        f"rankreg predict {home} NEW_DATA --out scores.csv",
+        f"rankreg evaluate {home} LABELLED_DATA",
+        f"rankreg monitor CONFIRMED.csv --score score --point {shlex.quote(str(fitted.folder / 'summary.json'))}",
+    ]
 
 
 def _is_first() -> bool:
@@ -227,8 +296,8 @@ def evaluate(
     """
     from rankreg.bundle import evaluate as run_evaluate
     from rankreg.bundle import load_bundle
-    from rankreg.bundle.card_text import promise_lines
     from rankreg.bundle.evaluation import evaluation_lines
+    from rankreg.bundle.model_card import promise_lines
     from rankreg.notation import json_text
     from rankreg.report.text import finding_lines
 
@@ -270,7 +339,7 @@ def predict(
     """
     from rankreg.bundle import load_bundle
     from rankreg.bundle import predict as run_predict
-    from rankreg.bundle.card_text import answer_lines, promise_lines
+    from rankreg.bundle.model_card import answer_lines, promise_lines
     from rankreg.report.text import rounded_threshold
 
     model = load_bundle(bundle)

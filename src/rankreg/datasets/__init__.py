@@ -34,8 +34,8 @@ DATASETS: dict[str, Callable[..., Splits]] = {
     "melanoma": _later("image_sets", "melanoma"),
     "ham10000": _later("image_sets", "ham10000"),
     "elpv": _later("image_sets", "elpv"),
-    "digits": _later("digits", "digits"),
-    "digits-lt": _later("digits", "digits_long_tailed"),
+    "digits": _later("image_sets", "digits"),
+    "digits-lt": _later("image_sets", "digits_long_tailed"),
     "folder": _later("images", "image_folder"),
     "table": _later("table", "table"),
 }

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date
 from functools import cache
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ from rankreg.dialects import Decimal
 Floats = NDArray[np.float64]
 Thousands = Literal["", ",", ".", " ", "'"]
 Order = Literal["ymd", "dmy", "mdy", "named", "time"]
+Several = TypeVar("Several", bound=Any)  # a sequence or an array
 Part = Literal["days", "month", "day of week", "hour"]
 
 TRUTHS = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
@@ -103,7 +104,7 @@ def _figures(text: str, spelling: NumberFormat) -> str:
 
 def find_number_format(texts: Sequence[str], decimal: Decimal) -> NumberFormat:
     """The spelling that reads the most of these texts; of several, the plainest with the file's decimal mark."""
-    looked_at = spread_out(texts)
+    looked_at = spread_out(texts, LOOKED_AT)
     units: dict[str, int] = {}
     for text in looked_at:
         found = WITH_UNIT.fullmatch(_with_plain_signs(text)) if len(text) <= LONGEST else None
@@ -123,9 +124,10 @@ def find_number_format(texts: Sequence[str], decimal: Decimal) -> NumberFormat:
     return best
 
 
-def spread_out(texts: Sequence[str]) -> Sequence[str]:
-    """Some of them, from the first to the last."""
-    return texts[:: -(-len(texts) // LOOKED_AT)] if len(texts) > LOOKED_AT else texts
+def spread_out(values: Several, most: int) -> Several:
+    """At most so many of them, at even distances."""
+    some: Several = values[:: max(1, -(-len(values) // most))]
+    return some
 
 
 YEAR = "January, February, March, April, May, June, July, August, September, October, November, December"
@@ -242,7 +244,7 @@ def _time(text: str) -> tuple[float, float] | None:
 
 def find_date_order(texts: Sequence[str]) -> tuple[Order | None, bool]:
     """The order that reads the most of these texts, None if too few; and whether another one reads as many."""
-    looked_at = spread_out(texts)
+    looked_at = spread_out(texts, LOOKED_AT)
     counts: dict[Order, int] = {}
     for one in ORDERS:
         counts[one] = int(np.count_nonzero(~np.isnan(parse_dates(looked_at, one)[:, 0])))

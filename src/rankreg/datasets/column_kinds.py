@@ -1,4 +1,4 @@
-"""What each column of a table holds: numbers, categories, dates, or nothing to learn from."""
+"""What each column of a table holds: numbers, categories, dates, nothing to learn from, or the answer itself."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ from rankreg.datasets.cell_formats import (
     find_date_order,
     find_number_format,
     parse_dates,
+    spread_out,
 )
 from rankreg.datasets.columns import (
     LARGEST,
@@ -32,7 +33,9 @@ from rankreg.datasets.columns import (
     numbers_of,
 )
 from rankreg.dialects import Decimal
+from rankreg.metrics import auc
 from rankreg.notation import number, share
+from rankreg.operating.intervals import auc_interval
 from rankreg.table_files import row_words
 
 FEW = 0.05  # of a column's cells: so few texts among numbers are faults, more are categories
@@ -40,10 +43,17 @@ FEWEST_ROWS = 20  # in a shorter table, numbers that count up may be chance
 MANY_CATEGORIES = 100  # values: more may be names of patients or customers
 FREE_TEXT_WORDS = 4  # half of the cells have as many words or more
 SAMPLE = 10_000  # rows that say whether values are many
+GLANCE = 200  # values that say whether a sentinel is worth a look
 FEWEST_OTHERS = 10  # distinct values beside a sentinel
 FAR, FAR_FOR_A_CODE = 3.0, 0.25  # how far a sentinel lies from the others, in ranges of these
 SHOWN_WORDS = 10  # words for missing values
+SUSPICIOUS, FLOOR = 0.99, 0.7  # AUC of a column that gives the answer away, and its lower 95 % bound
+FEWEST = 7  # samples of a class that may name such a column: all of them on top give such a bound
+MOST_ROWS = 50_000  # of each class that are looked at for it
+CHEAP, NEAR = 2_000, 0.97  # of each class for a first look, and the AUC that is worth a second one
+FOLDS = 5
 NameRow = Callable[[int], str]
+Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -233,7 +243,7 @@ def _read_numbers(
 
 def _distinct(values: Floats) -> int | None:
     """How many values differ, or None if that takes long to say and is many."""
-    few = values[:: -(-len(values) // SAMPLE)]
+    few = spread_out(values, SAMPLE)
     if len(few) < len(values) and len(pd.unique(few)) > SAMPLE / 10:
         return None
     return len(pd.unique(values))
@@ -264,7 +274,7 @@ def find_sentinels(
     low = float(values.min()) if low is None else low
     high = float(values.max()) if high is None else high
     found: list[tuple[float, int]] = []
-    rest, middle = values, float(np.median(values[:: -(-len(values) // SAMPLE)]))
+    rest, middle = values, float(np.median(spread_out(values, SAMPLE)))
     is_peeled = True
     while is_peeled and len(found) < 6:
         is_peeled = False
@@ -287,7 +297,7 @@ def find_sentinels(
 
 def _may_be_far(values: Floats, edge: float, low: float, high: float) -> bool:
     """A quick look at some values: whether most lie in the half of the range that is away from the edge."""
-    some = values[:: -(-len(values) // 200)]
+    some = spread_out(values, GLANCE)
     reach = (high - low) * FAR_FOR_A_CODE / (1 + FAR_FOR_A_CODE)
     return bool(np.count_nonzero(np.abs(some - edge) < reach * 0.99) <= np.count_nonzero(some == edge))
 
@@ -309,3 +319,85 @@ def _refuse(column: "pd.Series[Any]", is_bad: NDArray[np.bool_], what: str, tabl
         f"{table.where}: column {column.name!r} holds {what}, but {first}:"
         " mend such cells, leave them empty if unknown, or name the column with --categorical"
     )
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A column that alone ranks almost perfectly.
+
+    column: its name, or that of a part of a date.
+    auc, low: the area under its ROC curve, and the lower end of the 95 % interval.
+    """
+
+    column: str
+    auc: float
+    low: float
+
+
+def likely_leaks(features: pd.DataFrame, labels: Labels, *, categorical: Collection[str] = ()) -> list[Leak]:
+    """Columns that alone rank positives above negatives almost perfectly, the most perfect first.
+
+    A column of numbers is ranked up and down, with missing values first or last. A category is ranked by its share
+    of positives in other rows. A column is named if its AUC is at least 0.99 and the lower end of the 95 % interval
+    is at least 0.7, so that a few positives do not name it by chance; fewer than seven never do. Nothing is
+    removed.
+
+    Args:
+        features: columns of numbers and of text, see `ColumnPlan.apply`.
+        labels: 0 or 1 for each row.
+        categorical: columns of numbers that are categories.
+
+    >>> labels = np.arange(200) % 10 == 0
+    >>> rows = pd.DataFrame({"age": np.arange(200) % 7, "refund": labels * 20.0})
+    >>> [leak.column for leak in likely_leaks(rows, labels.astype(int))]
+    ['refund']
+    """
+    labels = np.asarray(labels, dtype=np.int64)
+    if min(np.count_nonzero(labels), np.count_nonzero(labels == 0)) < FEWEST:
+        return []
+    rows = np.sort(np.concatenate([spread_out(np.flatnonzero(labels == k), MOST_ROWS) for k in (0, 1)]))
+    known = labels[rows]
+    first = np.concatenate([spread_out(np.flatnonzero(known == k), CHEAP) for k in (0, 1)])
+    found = []
+    for name in map(str, features.columns):
+        column = features[name].iloc[rows] if len(rows) < len(labels) else features[name]
+        if pd.api.types.is_numeric_dtype(column) and name not in categorical:
+            values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            if max(map(abs, (auc(known[first], one) - 0.5 for one in _rankings(values[first])))) < NEAR - 0.5:
+                continue
+            rankings = _rankings(values)
+        else:
+            rankings = [_shares(column, known)]
+        best = max(rankings, key=lambda one: auc(known, one))
+        if auc(known, best) >= SUSPICIOUS:
+            interval = auc_interval(known, best)
+            if interval.low >= FLOOR:
+                found.append(Leak(name, interval.estimate, interval.low))
+    return sorted(found, key=lambda leak: (-leak.auc, leak.column))
+
+
+def _rankings(values: Floats) -> list[Floats]:
+    """The numbers up and down; missing ones below and above all others."""
+    missing = np.isnan(values)
+    if not missing.any():
+        return [values, -values]
+    up = [np.where(missing, end, values) for end in (-1e300, 1e300)]
+    return [*up, *(-one for one in up)]
+
+
+def _shares(column: "pd.Series[Any]", labels: Labels) -> Floats:
+    """For each row the share of positives among rows of its category in other folds, drawn to that of all rows."""
+    codes, texts = distinct_texts(column)
+    codes = codes + 1  # missing is a category too
+    fold = np.empty(len(labels), dtype=np.int64)
+    for k in (0, 1):
+        rows = np.random.default_rng(0).permutation(np.flatnonzero(labels == k))
+        fold[rows] = np.arange(len(rows)) % FOLDS
+    shares = np.empty(len(labels))
+    for k in range(FOLDS):
+        other = fold != k
+        all_rows = np.bincount(codes[other], minlength=len(texts) + 1)
+        positive = np.bincount(codes[other & (labels == 1)], minlength=len(texts) + 1)
+        mean = labels[other].mean()
+        shares[~other] = ((positive + mean) / (all_rows + 1.0))[codes[~other]]
+    return shares

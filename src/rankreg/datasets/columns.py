@@ -1,6 +1,6 @@
-"""How each column of a table is read: decided once on the training data, stored as JSON, applied to any rows."""
+"""How each column of a table is read: decided on training data, stored, applied to any rows, described."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, 
 
 from rankreg.datasets.cell_formats import MISSING_WORDS, DateFormat, Floats, NumberFormat
 from rankreg.dialects import Decimal
+from rankreg.notation import share
 from rankreg.table_files import check_columns, refuse_same_names, row_words
 
 Kind = Literal["number", "bool", "category", "date", "identifier", "constant", "empty", "text"]
@@ -21,6 +22,9 @@ SHOWN = 3  # problems of one row
 LONGEST = 40  # signs of a cell in a message
 NOT_A_NUMBER = "holds {cell}, not a number"
 NOT_FINITE = "holds {cell}, not a finite number of ordinary size"
+MANY = 12  # plain columns of numbers: more of them are one line of a description
+NAMED = 3  # of many, at either end
+WIDEST = 32  # signs of a name
 LONGEST_WORD = 4 + max(map(len, MISSING_WORDS))  # with spaces around it
 
 
@@ -169,7 +173,6 @@ class ColumnPlan(BaseModel):
         self,
         rows: pd.DataFrame,
         *,
-        decimal: Decimal | None = None,
         where: str = "the table",
         name_row: Callable[[int], str] = row_words,
     ) -> pd.DataFrame:
@@ -177,7 +180,7 @@ class ColumnPlan(BaseModel):
 
         where, name_row: what messages call the table, and a row by its place.
         """
-        frame, problems = self.read(rows, decimal=decimal)
+        frame, problems = self.read(rows)
         for row, problem in enumerate(problems):
             if problem:
                 raise ValueError(f"{where}: {name_row(row)}: {problem}: mend it, or leave it empty if unknown")
@@ -271,3 +274,52 @@ def cell_text(column: "pd.Series[Any]", row: int) -> str:
     """A cell for a message."""
     cell = column.iloc[row]
     return f"{cell.item() if isinstance(cell, np.generic) else cell!r:.{LONGEST}}"
+
+
+def column_lines(plan: ColumnPlan, *, leaks: Collection[str] = ()) -> list[str]:
+    """One line per column; many columns of numbers without a remark, and that do not leak, are one line."""
+    left_out = f", {len(plan.left_out):,} left out" if plan.left_out else ""
+    lines = [f"{_columns(len(plan.used))} to learn from{left_out}:"]
+    plain = [one for one in plan.readings if one.kind == "number" and not one.note and one.name not in leaks]
+    grouped = {one.name for one in plain} if len(plain) > MANY else set[str]()
+    cells = [
+        (one.name, "left out" if not one.is_used else one.kind, _remark(one, plan.rows))
+        for one in plan.readings
+        if one.name not in grouped
+    ]
+    if grouped:
+        ends = [repr(one.name) for one in plain]
+        missing = sum(one.missing > 0 for one in plain)
+        some = f"; {missing:,} of them with missing values" if missing else ""
+        names = f"{', '.join(ends[:NAMED])}, … {', '.join(ends[-NAMED:])}{some}"
+        cells.append((_columns(len(plain)), "number", names))
+    width = min(max((len(name) for name, _, _ in cells), default=0), WIDEST)
+    for name, kind, remark in cells:
+        name = " ".join(name.splitlines())  # a line break in a name would look like another column
+        short = name if len(name) <= WIDEST else f"{name[: WIDEST - 1]}…"
+        lines.append(f"  {short:<{width}}  {kind:<8}  {remark}".rstrip())
+    return lines
+
+
+def _remark(one: ColumnReading, rows: int) -> str:
+    said = []
+    if not one.is_used:
+        said.append(f"{one.kind}: {one.note}")
+    elif one.kind == "number" and one.low is not None and one.high is not None:
+        said.append(f"{_figure(one.low)} to {_figure(one.high)}")
+    elif one.kind == "category":
+        said.append(f"{one.distinct or 0:,} values, e.g. {one.example!r}")
+    if one.is_used and one.note:
+        said.append(one.note)
+    if one.is_used and one.missing:
+        words = f", also spelled {', '.join(map(repr, one.missing_words))}" if one.missing_words else ""
+        said.append(f"{one.missing:,} missing ({share(one.missing / max(rows, 1))}){words}")
+    return ", ".join(said)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e9 else f"{value:.4g}"
+
+
+def _columns(count: int) -> str:
+    return f"{count:,} column{'' if count == 1 else 's'}"

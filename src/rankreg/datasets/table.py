@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rankreg.datasets.column_kinds import read_columns
-from rankreg.datasets.columns import ColumnPlan
+from rankreg.datasets.column_kinds import likely_leaks, read_columns
+from rankreg.datasets.columns import ColumnPlan, column_lines
 from rankreg.datasets.partitions import SHARES, check_both_classes, distinct_or_none, linked, own_parts
 from rankreg.datasets.preprocessing import MOST_CATEGORIES, TablePreprocessor
 from rankreg.datasets.splits import OwnData, Splits, samples_of
@@ -265,6 +265,41 @@ def read_own_table(path: Path | str, options: TableOptions | None = None, **colu
             **{name: value for name, value in chosen.dialect_options().items() if value is not None},
         },
     )
+
+
+def describe(own: OwnTable) -> list[str]:
+    """How the table was read, as lines for the terminal: likely leaks first.
+
+    Args:
+        own: a table that was read, by `read_source` or `read_own_table`.
+
+    Returns:
+        Lines to print.
+
+    >>> rows = [f"{k};{k % 7},5;2024-01-{k % 28 + 1:02};{int(k % 5 == 0)}" for k in range(100)]
+    >>> _ = Path("claims.csv").write_text("no;amount;day;fraud\\n" + "\\n".join(rows))
+    >>> print("\\n".join(describe(read_own_table("claims.csv", target="fraud"))))
+    claims: 100 rows, separated by semicolons, decimal comma, UTF-8
+    target 'fraud': 20 positive ('1'), 80 negative ('0')
+    2 columns to learn from, 1 left out:
+      no      left out  identifier: counts up like a row number
+      amount  number    0.5 to 6.5
+      day     date      2024-01-01 to 2024-01-28 → days, day of week
+    """
+    leaks = likely_leaks(own.features, own.labels, categorical=own.categorical)
+    positives, (negative, positive) = int(own.labels.sum()), own.classes
+    dialect = "" if own.dialect is None else f", {own.dialect.words}"
+    return [
+        *(
+            f"Likely leak: {leak.column!r} alone ranks almost perfectly (AUC {leak.auc:.3f}, 95 % interval from"
+            f" {leak.low:.3f}). If it is known only after the outcome, leave it out with --drop."
+            for leak in leaks
+        ),
+        f"{own.name}: {len(own.labels):,} rows{dialect}",
+        f"target {own.preprocessing['target']!r}: {positives:,} positive ({positive!r}),"
+        f" {len(own.labels) - positives:,} negative ({negative!r})",
+        *column_lines(own.plan, leaks={leak.column for leak in leaks}),
+    ]
 
 
 def _units(features: pd.DataFrame | None, group: "pd.Series[Any] | None") -> NDArray[np.int64] | None:

@@ -61,8 +61,8 @@ FITTED = ("network_", "config_", "history_", "n_iter_", "best_epoch_", "ensemble
 class RankRegClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A model for two classes, one of them rare and critical, that ranks it above the other.
 
-    For rows of numbers it is what `rankreg fit` makes of a table: several learners are cross-fitted, and
-    the best three are averaged. Every row trains, and every row is judged by members that have not seen it.
+    For rows of numbers it is what `rankreg fit` makes of a table: several learners are cross-fitted and
+    averaged. Every row trains, and every row is judged by members that have not seen it.
     For images, and with `learner="network"`, it is one network that minimises loss + weight · rank penalty
     over batch and buffer (`rankreg.RankReg`).
 
@@ -71,7 +71,7 @@ class RankRegClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     constructor, in `set_params` and in the grid of a search.
 
     Args:
-        learner: "average" averages the best three of `rankreg.fit.LEARNERS`. A name such as "boosting", or a
+        learner: "average" averages all of `rankreg.fit.LEARNERS`. A name such as "boosting", or a
             list of names, takes these instead. "network" trains one network. None is the network if X holds
             images or any of the next eight parameters is given, and the average otherwise.
         network: None is an MLP for rows (settings `hidden`, `dropout`) and a small ResNet-10 for

@@ -29,7 +29,8 @@ from rankreg.operating.thresholds import lowered
 from rankreg.operating.units import unit_codes
 from rankreg.train import DivergenceError, TrainConfig, score
 from rankreg.train import train as run_training
-from rankreg.train.config import DEFAULTS, SMALL, faults
+from rankreg.train.config import faults
+from rankreg.train.defaults import DEFAULTS, stem_for
 from rankreg.train.loop import borrowed_randomness, derived_seed
 
 Floats = NDArray[np.float64]
@@ -204,7 +205,7 @@ def _model(network: Any, size: tuple[int, int] | None) -> Any:
         given = settings_of(network, "network")
         default = {} if "name" in given else dict(DEFAULTS["table" if size is None else "image"]["model"])
         if default and size is not None:
-            default["stem"] = "cifar" if max(size) <= SMALL else "imagenet"
+            default["stem"] = stem_for(max(size))
         return default | given
     if isinstance(network, BaseModel):
         return network

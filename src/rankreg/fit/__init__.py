@@ -4,12 +4,12 @@
 the model and saves it. `settings` says how networks are trained.
 """
 
-from rankreg.datasets.description import describe
 from rankreg.datasets.images import suspected_groups
+from rankreg.datasets.table import describe
 from rankreg.fit.learners import LEARNERS
-from rankreg.fit.network import settings
 from rankreg.fit.pipeline import Fitted, fit
 from rankreg.fit.sources import Source, load_source, read_source
+from rankreg.train.defaults import settings
 
 __all__ = [
     "LEARNERS",

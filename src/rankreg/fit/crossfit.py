@@ -36,8 +36,7 @@ from rankreg.fit.sources import PreparedData
 from rankreg.metrics import auc, fpr_at_tpr
 from rankreg.notation import Record
 from rankreg.operating import Interval, fpr_at_tpr_interval
-from rankreg.safe_files import read_json, read_within, write_whole
-from rankreg.train.folder import write_json
+from rankreg.safe_files import read_json, read_within, write_json, write_whole
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -1,12 +1,14 @@
-"""Learners for tables: each trains one member per fold, all on the same prepared rows.
+"""Learners: each trains one member per fold, all on the same prepared rows or images.
 
 A learner is a name and a function from (views, labels, folds) to members. The rank variants add the
 ranking term: over the whole training set where that is cheap (linear models, trees), over batches that
-hold both classes where it is not (networks).
+hold both classes where it is not (networks). The learner "network" is any loss, method and network of the
+training loop, one run per fold.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,13 +20,20 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from rankreg.boosting.objectives import RankObjective, rank_gradient
 from rankreg.bundle.ensemble import FittedLearner, Linear, Member, Network, View, Views
 from rankreg.bundle.trees import Trees
+from rankreg.datasets.partitions import stratified_parts
+from rankreg.datasets.splits import Samples, Splits
 from rankreg.models import MLP, MLPShape, build_model
 from rankreg.regularizer import PenaltyName, RankReg
+from rankreg.train import TrainConfig, train
 from rankreg.train.loop import borrowed_randomness, derived_seed
+from rankreg.train.task import complete, task_of
 
 Labels = NDArray[np.int64]
 Places = NDArray[np.int64]
 
+CHOOSING = {"train": 0.9, "validation": 0.1}  # of a member's training samples, where an epoch is to be chosen
+PENALTY: PenaltyName = "squared"  # of the ranking term of linear models and trees
+STEPS = 300  # of a linear model with the ranking term
 MOST_NEGATIVES = 50_000  # that a linear model or a network sees: more teach it nothing, and cost time and memory
 
 
@@ -134,9 +143,7 @@ def frozen(strength: float = 3e-6) -> Learner:
     return Learner("features", train, {"strength": strength})
 
 
-def ranked_logistic(
-    view: View, *, strength: float, weight: float, reach: float, penalty: PenaltyName = "squared", steps: int = 300
-) -> Learner:
+def ranked_logistic(view: View, *, strength: float, weight: float, reach: float) -> Learner:
     """Logistic regression that has converged, then full-batch steps on its loss plus the ranking term.
 
     Ranks are over the whole training set. The term is the *scores* form of `RankReg`, as in boosting.
@@ -151,12 +158,12 @@ def ranked_logistic(
             own, positives = labels[kept], np.flatnonzero(labels[kept])
 
             def push(scores: NDArray[np.float32], positives: Places = positives) -> NDArray[np.floating[Any]]:
-                return weight * rank_gradient(scores, positives, penalty=penalty, reach=reach)
+                return weight * rank_gradient(scores, positives, penalty=PENALTY, reach=reach)
 
-            members.append(_moved(rows[kept], own, first, strength, push, steps))
+            members.append(_moved(rows[kept], own, first, strength, push))
         return members
 
-    return Learner(view, train, {"strength": strength, "weight": weight, "reach": reach, "penalty": penalty})
+    return Learner(view, train, {"strength": strength, "weight": weight, "reach": reach, "penalty": PENALTY})
 
 
 def _moved(
@@ -165,7 +172,6 @@ def _moved(
     first: Linear,
     strength: float,
     push: Callable[[NDArray[np.float32]], NDArray[np.floating[Any]]],
-    steps: int,
 ) -> Linear:
     """Adam with a falling rate on scikit-learn's objective divided by C · N, and on what `push` is the slope of."""
     x, y = torch.from_numpy(rows), torch.from_numpy(labels.astype(np.float32))
@@ -173,8 +179,8 @@ def _moved(
     bias = torch.tensor(first.bias, dtype=torch.float32)
     balance = torch.where(y == 1, 0.5 / y.sum(), 0.5 / (1 - y).sum())
     optimizer = torch.optim.Adam([weights, bias], lr=0.05)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    for _ in range(steps):
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+    for _ in range(STEPS):
         scores = torch.addmv(bias, x, weights)
         slope = balance * (torch.sigmoid(scores) - y) + torch.from_numpy(push(scores.numpy())).float()
         weights.grad, bias.grad = slope @ x + weights / (strength * len(y)), slope.sum()
@@ -300,6 +306,62 @@ def shape_of(fitted: FittedLearner) -> MLPShape | None:
     )
 
 
+def network_learner(
+    config: TrainConfig,
+    home: Path,
+    *,
+    images: bool,
+    units: NDArray[np.int64] | None = None,
+    progress: bool | None = None,
+) -> Learner:
+    """A network per fold, trained in home/member-k; a run that was stopped goes on.
+
+    Where the config chooses an epoch, a tenth of a member's training samples chooses it. The samples that
+    judge the member never do. With selection "last" all of them train.
+
+    units: one number per sample, the same for samples that stay together.
+    """
+
+    def fit(inputs: NDArray[Any], labels: Labels, folds: Folds) -> list[Member]:
+        members: list[Member] = []
+        for member in range(folds.members):
+            own = config.model_copy(update={"seed": config.seed + member})
+            splits = _splits(own, inputs, labels, folds, member, units)
+            run = train(splits, own, home / f"member-{member}", score_parts=(), progress=progress)
+            members.append(Network(run.model.cpu().eval()))
+        return members
+
+    return Learner("images" if images else "normal", fit, config.model_dump(mode="json", exclude_none=True))
+
+
+def network_shape(config: TrainConfig, inputs: NDArray[Any]) -> Any:
+    """The complete description of the networks that `network_learner` trains on such inputs."""
+    two = np.arange(2)
+    part = Samples(inputs[:2], two, two, two)
+    splits = Splits("the data", {"train": part, "validation": part})
+    return complete(config, task_of(splits, config), part, own_model=False).model
+
+
+def _splits(
+    config: TrainConfig,
+    inputs: NDArray[Any],
+    labels: Labels,
+    folds: Folds,
+    member: int,
+    units: NDArray[np.int64] | None,
+) -> Splits:
+    kept = folds.kept(member)
+    rows = {"train": kept, "validation": folds.held(member)}
+    if config.selection != "last":
+        apart = kept if units is None else units[kept]
+        rows = {
+            name: kept[part]
+            for name, part in stratified_parts(labels[kept], apart, CHOOSING, seed=config.seed).items()
+        }
+    parts = {name: Samples(inputs, part, labels[part], part) for name, part in rows.items()}
+    return Splits("the data", parts)
+
+
 BOOSTING: dict[str, Any] = {
     "learning_rate": 0.15,
     "num_leaves": 15,
@@ -322,6 +384,6 @@ LEARNERS: dict[str, Learner] = {
 }
 RANKED: dict[str, Learner] = {
     "logistic-rank": ranked_logistic("standardised", strength=1.0, weight=1.0, reach=1.0),
-    "boosting-rank": trees(40, RankObjective(weight=1.0, reach=1.0, penalty="squared", base_rate=True), **BOOSTING),
+    "boosting-rank": trees(40, RankObjective(weight=1.0, reach=1.0, penalty=PENALTY, base_rate=True), **BOOSTING),
     "mlp-rank": perceptron(PerceptronTraining(weight=0.1)),
 }

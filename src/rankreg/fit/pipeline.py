@@ -29,9 +29,8 @@ from rankreg.fit.crossfit import (
     folds_for,
     race_of,
 )
-from rankreg.fit.learners import LEARNERS, RANKED, Learner, shape_of
+from rankreg.fit.learners import LEARNERS, RANKED, Learner, network_learner, network_shape, shape_of
 from rankreg.fit.learners import frozen as frozen_learner
-from rankreg.fit.network import network_learner, network_shape, settings
 from rankreg.fit.sources import (
     ALONE,
     CALIBRATION,
@@ -59,10 +58,11 @@ from rankreg.operating import (
 from rankreg.operating.units import Per
 from rankreg.pool import cores, return_freed_memory
 from rankreg.report import Model, Settings, write
+from rankreg.safe_files import write_json
 from rankreg.scores import Scores
 from rankreg.terminal import progress_bar
 from rankreg.train import TrainConfig
-from rankreg.train.folder import write_json
+from rankreg.train.defaults import settings
 
 NETWORK = "network"
 LARGE = 500_000  # numbers in a table

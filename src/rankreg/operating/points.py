@@ -219,14 +219,19 @@ def lowest(scores: Floats, rank: int) -> float:
     return float(np.partition(scores, rank - 1)[rank - 1])
 
 
+def alarms_per_1000(prevalence: float, recall: float, fpr: float) -> float:
+    """Alarms per 1,000 rows, true and false; `page.js` repeats it."""
+    return 1000 * (prevalence * recall + (1 - prevalence) * fpr)
+
+
 def rates_at(prevalence: float, recall: float, fpr: float, *, tpr: float, fpr_at_most: float) -> dict[str, Any]:
     """Alarms, PPV and NPV of rows at a prevalence, from observed shares and from bounds; `page.js` repeats it."""
-    alarms = 1000 * (prevalence * recall + (1 - prevalence) * fpr)
+    alarms = alarms_per_1000(prevalence, recall, fpr)
     cleared = prevalence * (1 - recall) + (1 - prevalence) * (1 - fpr)
     sure = (1 - prevalence) * (1 - fpr_at_most)
     return {
         "alarms_per_1000": alarms,
-        "alarms_per_1000_at_most": 1000 * (prevalence + (1 - prevalence) * fpr_at_most),
+        "alarms_per_1000_at_most": alarms_per_1000(prevalence, 1.0, fpr_at_most),
         "ppv": 1000 * prevalence * recall / alarms,
         "ppv_at_least": prevalence * tpr / (prevalence * tpr + (1 - prevalence) * fpr_at_most),
         "npv": (1 - prevalence) * (1 - fpr) / cleared if cleared else None,
@@ -262,7 +267,7 @@ def _uncertified(sample: Evidence, judged: Judged, tpr: float, prevalence: float
         threshold=threshold,
         recall=_recall(judged, threshold),
         fpr=fpr,
-        alarms_per_1000=1000 * (prevalence * row_recall + (1 - prevalence) * fpr),
+        alarms_per_1000=alarms_per_1000(prevalence, row_recall, fpr),
         shortfall_risk=shortfall_risk(judged.trials, min(rank, ranked), tpr),
         tied=shares_units(judged.trials) or int(np.count_nonzero(judged.scores == threshold)) > 1,
     )

@@ -21,6 +21,7 @@ from rankreg.operating.guarantees import (
     dependent_share,
     upper_bound,
 )
+from rankreg.operating.points import alarms_per_1000
 from rankreg.operating.spans import WEAKEST, Asked, PromiseName, Steps, recall_at_least
 from rankreg.operating.units import Per, Trials, rows_of, shares_units, units_of
 
@@ -246,7 +247,7 @@ def _bounds_at(steps: Steps, step: int, asked: Asked, sure: dict[PromiseName, fl
         real = share * shown["tpr"]
         better: dict[PromiseName, float] = {
             "fpr": fpr,
-            "alarms": 1000 * (share + (1 - share) * fpr),
+            "alarms": alarms_per_1000(share, 1.0, fpr),
             "precision": real / (real + (1 - share) * fpr) if real else 0.0,
         }
         shown |= {name: value for name, value in better.items() if name in shown}
@@ -265,13 +266,12 @@ def observed_at(steps: Steps, step: int, prevalence: float | None) -> dict[str, 
 
 def observed_shares(recall: float, row_recall: float, fpr: float, prevalence: float) -> dict[str, float]:
     """Recall, FPR, precision and alarms. row_recall: the recall of rows, where `recall` is that of units."""
-    real = prevalence * row_recall
-    alarms = real + (1 - prevalence) * fpr
+    alarms = alarms_per_1000(prevalence, row_recall, fpr)
     return {
         "recall": recall,
         "fpr": fpr,
-        "precision": real / alarms if alarms else 0.0,
-        "alarms_per_1000": 1000 * alarms,
+        "precision": 1000 * prevalence * row_recall / alarms if alarms else 0.0,
+        "alarms_per_1000": alarms,
     }
 
 

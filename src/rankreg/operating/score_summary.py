@@ -14,8 +14,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankreg.metrics import Floats, Roc, check_binary, check_scores, check_tprs, empirical_thresholds
-from rankreg.operating.score_grid import ScoreGrid
+from rankreg.metrics import Floats, Roc, ScoreGrid, check_binary, check_scores, check_tprs, empirical_thresholds
 from rankreg.operating.units import Judged, Per, Sample
 
 Counts = NDArray[np.int64]

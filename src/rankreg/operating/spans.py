@@ -33,6 +33,7 @@ Counts = NDArray[np.int64]
 SPARED = 3  # the walk for a precision starts where so many false alarms would not yet end it
 CAUGHT_SHARE = 0.1  # of the risk of an alarm promise, for the true alarms; the rest is for the false ones
 PromiseName = Literal["tpr", "fpr", "precision", "alarms"]
+AT_LEAST = ("tpr", "precision")  # the other promises are upper bounds
 WEAKEST: dict[PromiseName, float] = {"tpr": 0.0, "fpr": 1.0, "precision": 0.0, "alarms": 1000.0}  # asks nothing
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from rankreg.metrics import check_scores, empirical_thresholds
+from rankreg.metrics import check_scores, empirical_thresholds, float32_below
 from rankreg.notation import Record
 from rankreg.operating.guarantees import (
     NotEnoughPositives,
@@ -115,7 +115,7 @@ def choose_threshold(
     settings: dict[str, Any] = {"tpr": tpr, "confidence": confidence, "per": per}
     rank = certified_rank(trials, tpr, confidence)
     threshold = lowest(scores, rank) if rank else float(empirical_thresholds(scores, np.array([tpr]))[0])
-    value = rounded_down(lowered(threshold, rounding, scale), y_score)
+    value = float(rounded_down(lowered(threshold, rounding, scale), y_score))
     point = None
     if rank:
         point = point_at(sample, rank, threshold=value, fpr_confidence=confidence, prevalence=None, **settings)
@@ -186,7 +186,7 @@ def cross_fitted_threshold(
     certified = certified_rank(trials, tpr, confidence)
     rank = certified or max(1, int((1 - tpr) * (len(scores) + size) - size + 1 + 1e-9))
     return ChosenThreshold(
-        value=rounded_down(lowered(lowest(scores, rank), rounding), y_score),
+        value=float(rounded_down(lowered(lowest(scores, rank), rounding), y_score)),
         certified=False,
         tpr=tpr,
         confidence=confidence,
@@ -204,17 +204,17 @@ def _shortage(error: NotEnoughPositives) -> dict[str, Any]:
     return {"highest_tpr": error.highest_tpr, "needed": error.needed, "because": str(error)}
 
 
-def rounded_down(value: float, scores: ArrayLike) -> float:
-    """The value, or the next lower float32 number where the scores are float32."""
-    if np.asarray(scores).dtype != np.float32:
-        return value
-    nearest = np.float32(value)
-    return float(nearest if nearest <= value else np.nextafter(nearest, np.float32(-np.inf)))
+def rounded_down(values: ArrayLike, scores: ArrayLike) -> NDArray[np.float64]:
+    """The values, or the next lower float32 numbers where the scores are float32."""
+    exact = np.asarray(values, dtype=np.float64)
+    return float32_below(exact).astype(np.float64) if np.asarray(scores).dtype == np.float32 else exact
 
 
-def lowered(threshold: float, rounding: float = NETWORK_ROUNDING, scale: float = 1.0) -> float:
-    """A threshold less what scores may differ when they are computed again; an infinite one stays."""
-    return threshold - rounding * max(scale, abs(threshold)) if np.isfinite(threshold) else threshold
+def lowered(thresholds: ArrayLike, rounding: float = NETWORK_ROUNDING, scale: float = 1.0) -> NDArray[np.float64]:
+    """Thresholds less what scores may differ when they are computed again; infinite ones stay."""
+    values = np.asarray(thresholds, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(values), values - rounding * np.maximum(scale, np.abs(values)), values)
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ def _positives_lowered(labels: NDArray[Any], y_score: ArrayLike, rounding: float
     scores = check_scores(y_score)
     positive = labels == 1
     changed = np.array(scores)
-    changed[positive] = [rounded_down(lowered(value, rounding), scores) for value in scores[positive].tolist()]
+    changed[positive] = rounded_down(lowered(scores[positive], rounding), scores)
     return changed
 
 

@@ -1,9 +1,15 @@
-"""Drawing: from numbers to places on the page. Charts are SVG, so they print sharply and need no library."""
+"""What is drawn on the page: curves and histograms from numbers, and the samples worth looking at.
 
+Charts are SVG, so they print sharply and need no library.
+"""
+
+import base64
+import io
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +19,9 @@ from rankreg.notation import percent
 from rankreg.operating import Interval, auc_interval, fpr_at_tpr_interval
 from rankreg.report.scored_model import BINS, Reals, Scale, ScoreBins, ScoredModel, on_scale
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 Ticks = tuple[tuple[float, str], ...]  # numbers with their labels
 GRID: list[float] = np.unique(np.concatenate([np.linspace(0.01, 0.9, 90), np.linspace(0.9, 0.9995, 200)])).tolist()
 LISTED = (0.80, 0.90, 0.95, 0.98, 0.99)
@@ -21,6 +30,9 @@ SMALLEST = 0.25  # in units of the drawing: points closer together are drawn as 
 POSITIVE_BASE, NEGATIVE_BASE, BAR = 146.0, 312.0, 118.0  # of a histogram
 SCALED = 0.9  # from this AUC on the FPR has a log scale: a good curve hugs the edge of a linear one
 LEAST = 1e-5  # the lowest FPR of a log scale
+THUMBNAIL = 160  # pixels along the longer side of a picture
+TINY = 64  # up to here every pixel is kept, and shown enlarged
+LONGEST = 120  # characters of a cell
 
 
 @dataclass(frozen=True)
@@ -228,3 +240,72 @@ def _odds_ticks(low: float, high: float) -> Ticks:
     shares += [(1 - 10.0**-power, f"{1 - 10.0**-power:.15g}") for power in reversed(powers)]
     inside = [(share, text) for share, text in shares if low <= math.log(share / (1 - share)) <= high]
     return tuple(inside[:: -(-len(inside) // 6)]) if inside else ()
+
+
+@dataclass(frozen=True)
+class Example:
+    """One sample: its name, its score, its row in the table and its picture, where there are any."""
+
+    name: str
+    score: float
+    cells: tuple[str, ...]
+    picture: str | None
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The hardest of both classes, hardest first; columns: headings of the cells."""
+
+    positives: tuple[Example, ...]
+    negatives: tuple[Example, ...]
+    columns: tuple[str, ...]
+    pictures: bool
+
+
+def hardest(model: ScoredModel, most: int) -> Examples | None:
+    """At most so many of either class; None if single samples are not known."""
+    chosen = model.hardest(most)
+    if chosen is None:
+        return None
+    places = [int(place) for part in chosen for place in part.places]
+    columns: tuple[str, ...] = ()
+    rows: Sequence[tuple[str, ...]] = [()] * len(places)
+    if model.details is not None:
+        found = model.details(places)
+        columns = tuple(map(str, found))
+        rows = list(zip(*([_cell(value) for value in found[name]] for name in found), strict=True)) or rows
+    pictures = [None if model.image is None else picture(model.image(place)) for place in places]
+    if model.image is not None and not any(pictures):
+        raise ValueError(
+            f"{model.name}: no image of the {len(places)} samples to show could be read, such as that of"
+            f" {model.sample_name(places[0])}: check where the images are"
+        )
+    scores = [float(score) for part in chosen for score in part.scores]
+    shown = [
+        Example(model.sample_name(place), score, cells, image)
+        for place, score, cells, image in zip(places, scores, rows, pictures, strict=True)
+    ]
+    count = len(chosen.positives.places)
+    return Examples(tuple(shown[:count]), tuple(shown[count:]), columns, model.image is not None)
+
+
+def picture(image: "Image.Image | None") -> str | None:
+    """A small picture as a data URI; tiny ones keep every pixel."""
+    if image is None:
+        return None
+    content = io.BytesIO()
+    if max(image.size) <= TINY:
+        image.convert("RGB").save(content, "PNG", optimize=True)
+        return "data:image/png;base64," + base64.b64encode(content.getvalue()).decode()
+    small = image.convert("RGB")
+    small.thumbnail((THUMBNAIL, THUMBNAIL))
+    small.save(content, "JPEG", quality=80, optimize=True)
+    return "data:image/jpeg;base64," + base64.b64encode(content.getvalue()).decode()
+
+
+def _cell(value: object) -> str:
+    text = f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
+    if "." in text and len(text) > 9:  # a table of scores is read, not calculated with
+        with suppress(ValueError):
+            text = f"{float(text):.6g}"
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

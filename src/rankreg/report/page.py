@@ -22,7 +22,6 @@ from rankreg.operating.points import NEARLY_ALL, assumption
 from rankreg.operating.score_summary import ScoreSummary, evidence
 from rankreg.operating.units import Per
 from rankreg.report import charts
-from rankreg.report.examples import hardest
 from rankreg.report.promise_rows import Elsewhere, PromiseRow, shown_promises
 from rankreg.report.promise_text import Promised
 from rankreg.report.scored_model import Model, ScoredModel, check_models, paired_scores, unpaired
@@ -223,7 +222,7 @@ def render(
             areas=areas,
             listed_tprs=listed,
             listed=[charts.fpr_intervals(model, listed, chosen.confidence) for model in models],
-            hardest=[hardest(model, chosen.examples) for model in models],
+            hardest=[charts.hardest(model, chosen.examples) for model in models],
             data=_json(data),
             config=json.dumps(_plain(chosen), ensure_ascii=False, default=str),
             version=__version__,

@@ -1,14 +1,13 @@
 """Promises on the page: a row for every model, and for every group of it, with verdict, price and thresholds."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rankreg.notation import json_text, percent, share
 from rankreg.operating import Interval, PromisedGroups, PromisedPoint, Review, ReviewGroups, UncertifiedGroup
-from rankreg.operating.spans import PromiseName
+from rankreg.operating.spans import AT_LEAST, PromiseName
 from rankreg.report.promise_text import (
-    AT_LEAST,
     HEADINGS,
     Promised,
     all_promises,
@@ -165,7 +164,7 @@ def _overview(place: int, model: ScoredModel, found: PromisedGroups | ReviewGrou
         worst = max((tone, row.tone), key=WORST.index)
         if len(found.points) > 1:
             said.append("One threshold keeps the promises in all of these groups; each has its own too, see below")
-        return PromiseRow(**(vars(row) | {"tone": worst, "title": title, "said": tuple(said)}))
+        return replace(row, tone=worst, title=title, said=tuple(said))
     rows = [row for row in _group_rows(place, model, found, word) if row.answers]
     counts = sum(row.positives for row in rows), sum(row.negatives for row in rows)
     if not rows:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rankreg.notation import number, percent, share
+from rankreg.notation import Lines, number, percent, share
 from rankreg.operating import (
     Conflict,
     GroupPoints,
@@ -13,14 +13,13 @@ from rankreg.operating import (
     UncertifiedGroup,
 )
 from rankreg.operating.points import assumption
-from rankreg.operating.spans import PromiseName
+from rankreg.operating.spans import AT_LEAST, PromiseName
 from rankreg.operating.units import Per
-from rankreg.report.text import GIVE_PREVALENCE, Lines
+from rankreg.report.text import GIVE_PREVALENCE
 
 Promised = PromisedPoint | Review | PromisedGroups | ReviewGroups
 
 HEADINGS: dict[PromiseName, str] = {"tpr": "Recall", "fpr": "FPR", "precision": "Precision", "alarms": "Alarms"}
-AT_LEAST = ("tpr", "precision")
 MOST_GROUPS = 20  # uncertified ones that are listed
 
 

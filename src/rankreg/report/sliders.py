@@ -23,7 +23,7 @@ from rankreg.operating.guarantees import (
     shortfall_risk,
     units_needed,
 )
-from rankreg.operating.points import NEARLY_ALL, rates_at
+from rankreg.operating.points import NEARLY_ALL, alarms_per_1000, rates_at
 from rankreg.operating.units import Per, Trials, rows_of, shares_units, units_of
 from rankreg.report.scored_model import ScoredModel
 from rankreg.report.text import rounded_threshold
@@ -285,7 +285,7 @@ def values_at(ranks: Ranks, counts: Counts, negatives: int, stops: Stops, settin
     row_recall = counts.rows[place] / counts.positives
     rates = rates_at(prevalence, row_recall, fpr, tpr=tpr, fpr_at_most=counts.high[cell])
     usual_recall, usual_fpr = counts.rows[usual] / counts.positives, counts.false[usual] / negatives
-    usual_alarms = 1000 * (prevalence * usual_recall + (1 - prevalence) * usual_fpr)
+    usual_alarms = alarms_per_1000(prevalence, usual_recall, usual_fpr)
     day = setting.per_day or 0.0
     return rates | {
         "tpr": tpr,

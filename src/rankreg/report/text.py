@@ -12,7 +12,7 @@ import numpy as np
 
 from rankreg.labels import Reading
 from rankreg.metrics import empirical_thresholds
-from rankreg.notation import json_text, number, p_text, percent, share
+from rankreg.notation import Lines, json_text, number, p_text, percent, share
 from rankreg.operating import (
     Comparison,
     Difference,
@@ -30,7 +30,6 @@ from rankreg.operating.points import assumption, point_at
 from rankreg.operating.units import Per
 from rankreg.report.scored_model import ScoredModel
 
-Lines = list[tuple[str, str]]
 Basis = Literal["held-out", "out-of-fold"]
 WORDS: dict[Basis, str] = {"held-out": "certified", "out-of-fold": "cross-fitted"}
 EVERY_ROW = "every row counts as a confirmed positive"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.notation import number, percent, share
+from rankreg.notation import Lines, number, percent, share
 from rankreg.operating import Drift, Watch
 from rankreg.operating.monitoring import LONGEST, miss_rate_of, time_texts
 from rankreg.operating.points import assumption
@@ -19,7 +19,6 @@ from rankreg.safe_files import is_stream, write_whole
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Lines = list[tuple[str, str]]
 METADATA: dict[str, dict[str, None]] = {  # nothing in a file tells when it was drawn
     ".png": {"Software": None},
     ".svg": {"Date": None, "Creator": None},

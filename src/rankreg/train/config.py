@@ -35,31 +35,6 @@ from rankreg.safe_files import read_toml
 MULTICLASS_LOSS = "ce"
 SHOWN, LONGEST = 8, 500  # errors in a message, and characters of each
 
-# How to train when the user does not say: one choice for tables, one for images (docs/decisions/0042).
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "table": {
-        "epochs": 40,
-        "batch_size": 128,
-        "learning_rate": 2e-3,
-        "schedule": "cosine",
-        "optimizer": {"name": "adamw"},
-        "method": {"name": "buffer"},
-        "model": {"name": "mlp", "hidden": (64, 64), "dropout": 0.1},
-        "precision": "float32",  # where bfloat16 is fast, layers as small as these are a quarter slower in it
-    },
-    "image": {
-        "epochs": 30,
-        "batch_size": 64,
-        "learning_rate": 0.02,
-        "schedule": "cosine",
-        "optimizer": {"name": "sgd"},
-        "method": {"name": "buffer"},
-        "model": {"name": "resnet10", "width": 0.25, "pixels": "imagenet"},
-        "augmentation": "cifar",
-    },
-}
-SMALL = 48  # pixels: beyond, a stem that quarters the image costs a ninth of the time (docs/decisions/0042)
-
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": SGD, "adamw": AdamW}
 
 # From the share of the run that is over, in [0, 1), to the factor of the learning rate.

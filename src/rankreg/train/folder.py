@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from rankreg.datasets.splits import Samples, Splits
-from rankreg.safe_files import read_json, write_whole
+from rankreg.safe_files import read_json, write_json, write_whole
 from rankreg.scores import Scores
 from rankreg.terminal import progress_bar
 from rankreg.train.config import TrainConfig, renamed
@@ -70,11 +70,6 @@ def in_use(folder: Path) -> bool:
         return True
     except (FileNotFoundError, FileExistsError):  # whoever held it is done and has removed it
         return False
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write JSON that people can read."""
-    write_whole(path, (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def write_lines(path: Path, records: list[dict[str, Any]]) -> None:

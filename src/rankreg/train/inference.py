@@ -141,9 +141,9 @@ def autocast(dtype: torch.dtype, device: torch.device) -> AbstractContextManager
 
 
 @cache
-def _cpu_is_fast(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+def _cpu_is_fast() -> bool:
     try:
-        words = cpuinfo.read_text(encoding="utf-8", errors="replace").split()
+        words = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split()
     except OSError:  # not Linux
         return False
     return not FAST_BFLOAT16.isdisjoint(words)

@@ -51,17 +51,20 @@ class Task:
         """One score per sample, higher = more critical."""
         return values if self.classes == 2 else positive_score(values, self.critical)
 
+    def _one_against_all(self, scores: Scores) -> tuple[NDArray[np.int64], NDArray[np.floating]]:
+        """Labels of 0 and 1, and one score per sample."""
+        labels = (scores.labels == self.critical).astype(np.int64)
+        return labels, self.criticality(torch.from_numpy(scores.values)).numpy()
+
     def watched(self, scores: Scores) -> dict[str, float]:
         """AUC of the critical class and its FPR at `WATCHED_TPRS`, for learning curves."""
-        labels = (scores.labels == self.critical).astype(np.int64)
-        values = self.criticality(torch.from_numpy(scores.values)).numpy()
+        labels, values = self._one_against_all(scores)
         rates = {f"fpr@{100 * tpr:.0f}": fpr_at_tpr(labels, values, tpr) for tpr in WATCHED_TPRS}
         return {"auc": auc(labels, values), **rates}
 
     def metrics(self, scores: Scores) -> dict[str, float]:
         """AUC and FPR of the critical class against the others; with many classes also accuracy and error."""
-        labels = (scores.labels == self.critical).astype(np.int64)
-        values = self.criticality(torch.from_numpy(scores.values)).numpy()
+        labels, values = self._one_against_all(scores)
         found = {"auc": auc(labels, values), "fpr": fpr_at_tpr(labels, values, self.tpr)}
         if self.classes > 2:
             found["accuracy"] = float(np.mean(scores.values.argmax(axis=1) == scores.labels))

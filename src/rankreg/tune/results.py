@@ -14,14 +14,12 @@ import numpy as np
 from optuna.trial import FrozenTrial, TrialState
 
 from rankreg.datasets.splits import Splits
-from rankreg.notation import percent
-from rankreg.safe_files import write_whole
+from rankreg.notation import Lines, percent
+from rankreg.safe_files import write_json, write_whole
 from rankreg.train import TrainConfig
-from rankreg.train.folder import write_json
 from rankreg.tune.search_data import Data
 from rankreg.tune.space import BASELINE, Space
 
-Lines = list[tuple[str, str]]
 FEW = 50  # validation positives: below, 98 % of them is all of them
 
 

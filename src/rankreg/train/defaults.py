@@ -1,84 +1,48 @@
-"""The network as a learner: any loss, method and network of the training loop, one run per fold."""
+"""How to train when the user does not say: one choice for tables, one for images, and what replaces it."""
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from rankreg.bundle.ensemble import Member, Network
-from rankreg.datasets.partitions import stratified_parts
-from rankreg.datasets.splits import Samples, Splits
-from rankreg.fit.learners import Folds, Labels, Learner
 from rankreg.names import look_up
-from rankreg.train import TrainConfig, train
-from rankreg.train.config import DEFAULTS, SMALL, faults
-from rankreg.train.task import complete, task_of
+from rankreg.train.config import TrainConfig, faults
 
+# docs/decisions/0042
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "table": {
+        "epochs": 40,
+        "batch_size": 128,
+        "learning_rate": 2e-3,
+        "schedule": "cosine",
+        "optimizer": {"name": "adamw"},
+        "method": {"name": "buffer"},
+        "model": {"name": "mlp", "hidden": (64, 64), "dropout": 0.1},
+        "precision": "float32",  # where bfloat16 is fast, layers as small as these are a quarter slower in it
+    },
+    "image": {
+        "epochs": 30,
+        "batch_size": 64,
+        "learning_rate": 0.02,
+        "schedule": "cosine",
+        "optimizer": {"name": "sgd"},
+        "method": {"name": "buffer"},
+        "model": {"name": "resnet10", "width": 0.25, "pixels": "imagenet"},
+        "augmentation": "cifar",
+    },
+}
+SMALL = 48  # pixels: beyond, a stem that quarters the image costs a ninth of the time (docs/decisions/0042)
 NAMED = ("loss", "method", "model", "optimizer")  # a name and settings that belong to it
 # How images are trained, so that positives are not learned by heart (docs/decisions/0046): few steps, rotations by
 # any angle and tints. Then no epoch need be chosen, and every positive trains.
 IMAGE_STEPS, FEWEST_EPOCHS = 300, 4
 IMAGES: dict[str, Any] = {"augmentation": "dermoscopy", "selection": "last"}
-CHOOSING = {"train": 0.9, "validation": 0.1}  # of a member's training samples, where an epoch is to be chosen
 
 
-def network_learner(
-    config: TrainConfig,
-    home: Path,
-    *,
-    images: bool,
-    units: NDArray[np.int64] | None = None,
-    progress: bool | None = None,
-) -> Learner:
-    """A network per fold, trained in home/member-k; a run that was stopped goes on.
-
-    Where the config chooses an epoch, a tenth of a member's training samples chooses it. The samples that
-    judge the member never do. With selection "last" all of them train.
-
-    units: one number per sample, the same for samples that stay together.
-    """
-
-    def fit(inputs: NDArray[Any], labels: Labels, folds: Folds) -> list[Member]:
-        members: list[Member] = []
-        for member in range(folds.members):
-            own = config.model_copy(update={"seed": config.seed + member})
-            splits = _splits(own, inputs, labels, folds, member, units)
-            run = train(splits, own, home / f"member-{member}", score_parts=(), progress=progress)
-            members.append(Network(run.model.cpu().eval()))
-        return members
-
-    return Learner("images" if images else "normal", fit, config.model_dump(mode="json", exclude_none=True))
-
-
-def network_shape(config: TrainConfig, inputs: NDArray[Any]) -> Any:
-    """The complete description of the networks that `network_learner` trains on such inputs."""
-    two = np.arange(2)
-    part = Samples(inputs[:2], two, two, two)
-    splits = Splits("the data", {"train": part, "validation": part})
-    return complete(config, task_of(splits, config), part, own_model=False).model
-
-
-def _splits(
-    config: TrainConfig,
-    inputs: NDArray[Any],
-    labels: Labels,
-    folds: Folds,
-    member: int,
-    units: NDArray[np.int64] | None,
-) -> Splits:
-    kept = folds.kept(member)
-    rows = {"train": kept, "validation": folds.held(member)}
-    if config.selection != "last":
-        apart = kept if units is None else units[kept]
-        rows = {
-            name: kept[part]
-            for name, part in stratified_parts(labels[kept], apart, CHOOSING, seed=config.seed).items()
-        }
-    parts = {name: Samples(inputs, part, labels[part], part) for name, part in rows.items()}
-    return Splits("the data", parts)
+def stem_for(side: int) -> Literal["cifar", "imagenet"]:
+    """The first layers of a ResNet for images of that size."""
+    return "cifar" if side <= SMALL else "imagenet"
 
 
 def settings(
@@ -123,7 +87,7 @@ def settings(
     chosen = _merged(chosen, {key: {"name": value} if key in NAMED else value for key, value in given.items()})
     resnet = str(chosen["model"].get("name", "")).startswith("resnet")
     if kind == "image" and size is not None and resnet and "stem" not in chosen["model"]:
-        chosen = chosen | {"model": chosen["model"] | {"stem": "cifar" if size <= SMALL else "imagenet"}}
+        chosen = chosen | {"model": chosen["model"] | {"stem": stem_for(size)}}
     try:
         return TrainConfig.model_validate(chosen | {"tpr": tpr})
     except ValidationError as error:
