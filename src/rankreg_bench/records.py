@@ -331,8 +331,8 @@ class Selection:
 
     def grids(self, test: str | None = None) -> list[Grid]:
         """The grid on each test set that the experiment is judged on, or on the one that is named."""
-        tests = test_sets(test, self.experiment.judged_on, self.name)
-        if found := grids_of(self.plans, self.folder, tests):
+        plans, tests = self.plans, test_sets(test, self.experiment.judged_on, self.name)
+        if found := grids_of(plans, self.folder, tests):
             return found
         raise ValueError(f"no recorded run of {self.name} was scored on the {tests[0]} test set")
 
