@@ -1,7 +1,7 @@
 """Ways to train (arms) and sizes of an experiment (presets), as literal tables."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Settings = Mapping[str, Any]
@@ -30,7 +30,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Preset:
-    """A size: the number of splits (None: as the experiment says), and how each family is trained.
+    """A size: how many splits of experiments that are made for another size (None: as they say), and how to train.
 
     curves: records also hold the measures of every epoch and the scores of the last one.
     """
@@ -43,7 +43,6 @@ class Preset:
 
 SGD = {"name": "sgd", "momentum": 0.9, "weight_decay": 2e-4}
 ON_CPU = {"precision": "float32", "device": "cpu"}
-SKIN_SPLITS: dict[str, Literal["seed", "member"]] = {"melanoma": "member", "ham10000": "seed"}
 SKIN = {"stem": "imagenet", "pixels": "imagenet"}
 # By the AUC of the critical class, the first epochs would be chosen (docs/decisions/0050).
 MANY_CLASSES: Settings = {"selection": "error", "tpr": 0.9}
@@ -57,32 +56,28 @@ PAPER = {
     "precision": "auto",
 }
 SMALL = {"name": "resnet10", "width": 0.25}
-COMPACT = {"schedule": "cosine", "optimiser": SGD, "model": SMALL, "augmentation": "cifar", **ON_CPU}
+SMALL_RUN: Settings = {"optimiser": SGD, "model": SMALL, "augmentation": "cifar", **ON_CPU}
+Budget = tuple[float, int]  # learning rate and epochs
+# Of the preset compact, without and with a buffer, chosen on tuning data (docs/decisions/0050)
+SHORT: tuple[Budget, Budget] = ((0.03, 16), (0.01, 8))
 
 
-def _compact(name: str, epochs: tuple[int, int], settings: Settings | None = None, **changes: Any) -> Family:
-    """Quarter width, with budgets chosen on tuning data (docs/decisions/0050).
+def _quarter_width(
+    loader: str,
+    schedule: str,
+    plain: Budget,
+    buffered: Budget,
+    settings: Settings | None = None,
+    **changes: Any,
+) -> Family:
+    """What two cores can train.
 
-    epochs: without and with a buffer. With one, an epoch has twice the steps, each of 32 samples and 32 from the
-    buffer: half the epochs are as many steps and samples.
+    plain, buffered: the budgets without and with a buffer. With one, an epoch has twice the steps, each of 32
+    samples and 32 from the buffer: half the epochs are as many steps and samples.
     """
-    plain, buffered = ({"learning_rate": r, "epochs": n} for r, n in zip((0.03, 0.01), epochs, strict=True))
-    return Family(
-        name,
-        {**COMPACT, **plain, **changes},
-        settings or {},
-        methods={"buffer": buffered, "rankreg": buffered},
-        split_is=SKIN_SPLITS.get(name, "seed"),
-    )
-
-
-def _converged(name: str, rate: float, epochs: int, settings: Settings | None = None, **changes: Any) -> Family:
-    """The paper's schedule at a quarter of the width; every arm sees as many samples (docs/decisions/0055)."""
-    config, half = (
-        {**COMPACT, "schedule": "constant", "learning_rate": rate, "epochs": epochs},
-        {"epochs": epochs // 2},
-    )
-    return Family(name, {**config, **changes}, settings or {}, methods={"buffer": half, "rankreg": half})
+    first, more = ({"learning_rate": rate, "epochs": epochs} for rate, epochs in (plain, buffered))
+    config = {**SMALL_RUN, "schedule": schedule, **first, **changes}
+    return Family(loader, config, settings or {}, methods={"buffer": more, "rankreg": more})
 
 
 SMOKE = {
@@ -105,6 +100,23 @@ OWN_TABLE = Family("table", TABLE, split_is="member")  # another member leaves t
 DEMO = {"epochs": 10, "learning_rate": 0.02, "model": {"name": "mlp", "hidden": [64, 64]}, **ON_CPU}
 DIGITS = Family("digits", SMOKE, {"critical": 8, "ratio": 50}, replace=True)
 
+MELANOMA: dict[str, Any] = {"loader": "melanoma", "split_is": "member"}  # otherwise as HAM10000
+PAPER_SKIN = Family(
+    "ham10000",
+    {**PAPER, "model": {"name": "resnet18", "width": 1.0, **SKIN}, "augmentation": "dermoscopy"},
+    {"size": 256},
+)
+SMALL_SKIN = _quarter_width(
+    "ham10000",
+    "cosine",
+    (0.03, 8),
+    (0.01, 4),
+    {"size": [48, 64]},
+    model={**SMALL, "pixels": "imagenet"},
+    augmentation="dermoscopy",
+    precision="bfloat16",
+)
+
 PRESETS: dict[str, Preset] = {
     "paper": Preset(
         "full width, 100 epochs, 10 splits",
@@ -114,15 +126,8 @@ PRESETS: dict[str, Preset] = {
             "cifar10": Family("cifar10", PAPER),
             "cifar100": Family("cifar100", {**PAPER, "learning_rate": 0.001}),
             "cifar10-lt": Family("cifar10-lt", {**PAPER, **MANY_CLASSES}),
-            **{
-                name: Family(
-                    name,
-                    {**PAPER, "model": {"name": "resnet18", "width": 1.0, **SKIN}, "augmentation": "dermoscopy"},
-                    {"size": 256},
-                    split_is=split_is,
-                )
-                for name, split_is in SKIN_SPLITS.items()
-            },
+            "ham10000": PAPER_SKIN,
+            "melanoma": replace(PAPER_SKIN, **MELANOMA),
         },
     ),
     "compact": Preset(
@@ -130,30 +135,25 @@ PRESETS: dict[str, Preset] = {
         None,
         {
             "table": OWN_TABLE,
-            "cifar10": _compact("cifar10", (16, 8)),
-            "cifar100": _compact("cifar100", (16, 8)),
-            "cifar10-lt": _compact("cifar10-lt", (12, 12), precision="bfloat16", **MANY_CLASSES),
-            **{
-                name: _compact(
-                    name,
-                    (8, 4),
-                    {"size": [48, 64]},
-                    model={**SMALL, "pixels": "imagenet"},
-                    augmentation="dermoscopy",
-                    precision="bfloat16",
-                )
-                for name in SKIN_SPLITS
-            },
+            "cifar10": _quarter_width("cifar10", "cosine", *SHORT),
+            "cifar100": _quarter_width("cifar100", "cosine", *SHORT),
+            "cifar10-lt": _quarter_width(
+                "cifar10-lt", "cosine", (0.03, 12), (0.01, 12), precision="bfloat16", **MANY_CLASSES
+            ),
+            "ham10000": SMALL_SKIN,
+            "melanoma": replace(SMALL_SKIN, **MELANOMA),
         },
     ),
-    "converged": Preset(
+    "converged": Preset(  # every arm sees as many samples (docs/decisions/0055, 0056)
         "quarter width, 100 epochs (CIFAR-10: 150) of 64 samples or half of 32 + 32, constant rate, 10 splits",
         10,
         {
             "table": OWN_TABLE,
-            "cifar10": _converged("cifar10", 0.01, 150, precision="bfloat16"),  # docs/decisions/0055
-            "cifar100": _converged("cifar100", 0.001, 100),
-            "elpv": _converged("elpv", 0.01, 100, {"size": 96}, model={**SMALL, **SKIN}),  # docs/decisions/0056
+            "cifar10": _quarter_width("cifar10", "constant", (0.01, 150), (0.01, 75), precision="bfloat16"),
+            "cifar100": _quarter_width("cifar100", "constant", (0.001, 100), (0.001, 50)),
+            "elpv": _quarter_width(
+                "elpv", "constant", (0.01, 100), (0.01, 50), {"size": 96}, model={**SMALL, **SKIN}
+            ),
         },
         curves=True,
     ),
@@ -257,12 +257,6 @@ LAST = {  # without validation positives to choose the epoch by
 }
 
 
-def _budget(arm: str) -> tuple[float, int]:
-    """Learning rate and epochs of an arm on CIFAR."""
-    config = PRESETS["compact"].families["cifar10"].config_of(ARMS[arm].config["method"]["name"])
-    return config["learning_rate"], config["epochs"]
-
-
 def _larger(arm: Arm, batch: int, buffer: int) -> Arm:
     """The same with more samples a step, the rate growing with them, and as many samples seen in all."""
     method = {**arm.config["method"], "buffer": _buffer(capacity=buffer)}
@@ -285,7 +279,7 @@ TUNED = {  # every other budget that was tried
     for name in ("base", "buffer", "rankreg")
     for epochs in (8, 16)
     for rate in (0.003, 0.01, 0.03, 0.1)
-    if (rate, epochs) != _budget(name)
+    if (rate, epochs) != SHORT[name != "base"]
 }
 RATES = {  # to choose the learning rate of the preset converged
     f"base-rate-{rate:g}": Arm(f"base loss at {rate:g}", {**ARMS["base"].config, "learning_rate": rate})

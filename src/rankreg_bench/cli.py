@@ -13,12 +13,12 @@ from rankreg.safe_files import is_stream
 from rankreg.terminal import Terminal, lay_out_help, say
 from rankreg_bench import figures
 from rankreg_bench.arms import ARMS, PRESETS
-from rankreg_bench.contrasts import Question, compare_pages
+from rankreg_bench.differences import Question, compare_pages
 from rankreg_bench.grids import DATA, RunPlan, experiment_of, loader_options, plans_of
 from rankreg_bench.pages import ENDINGS, Page, print_pages, rendered, write
 from rankreg_bench.queue import Place, run_all
 from rankreg_bench.records import DEFAULT_FOLDER, Grid, Selection
-from rankreg_bench.status import RunDisplay, experiment_table, status_lines, status_of, status_table
+from rankreg_bench.status import RunDisplay, experiment_table, status_of, status_table
 from rankreg_bench.tables import Sheet, pages_of
 
 app = typer.Typer(
@@ -206,10 +206,10 @@ def status(
         rankreg bench status
         rankreg bench status --workers 8
     """
-    found, console = status_of(records, workers), Terminal(highlight=False)
-    if found.standings:
-        console.print(status_table(found))
-    for line in status_lines(found, records, workers):
+    (standings, lines), console = status_of(records, workers), Terminal(highlight=False)
+    if standings:
+        console.print(status_table(standings))
+    for line in lines:
         console.print(line, markup=False, soft_wrap=True)
 
 

@@ -1,36 +1,69 @@
-"""Differences between arms, paired over the splits that both have, and what they allow to say.
+"""Differences between arms, paired over the splits that both have: in tables, and two arms compared everywhere.
 
 All splits share the test set, and the losses of a split share its training data: losses are averaged within a split
 first, and only splits count as repeats.
 """
 
-import math
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from itertools import groupby
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rankreg.names import look_up
 from rankreg.notation import plain, signed
 from rankreg.operating import Interval
-from rankreg.operating.bootstrap import population_draws
 from rankreg.operating.comparison import detectable, p_value, still_significant
-from rankreg.operating.intervals import aucs, mean_of
+from rankreg.operating.intervals import mean_of
 from rankreg_bench.arms import ARMS, PRESETS, TUNED
-from rankreg_bench.estimates import CONFIDENCE, RISK, higher_is_better, measures_of, ranking_arm
-from rankreg_bench.grids import DATA, Experiment
-from rankreg_bench.pages import Number, Row, TableEntry, limits, short
-from rankreg_bench.records import Cell, Grid
+from rankreg_bench.estimates import difference_intervals, higher_is_better
+from rankreg_bench.grids import (
+    DATA,
+    LOSSES,
+    Experiment,
+    RunPlan,
+    TestSet,
+    for_choosing,
+    offers,
+    plan_run,
+    title_of,
+)
+from rankreg_bench.pages import (
+    Number,
+    Page,
+    Row,
+    TableBlock,
+    TableEntry,
+    difference_entry,
+    head_of,
+    judged,
+    measure_title,
+    short,
+    verdict,
+)
+from rankreg_bench.records import TEST_TITLES, Grid, RecordFolder, grids_of, test_sets
 
 BETTER = "better of base and ALM"
 OTHERS = ("base", "alm")
 ROUNDING = 0.0021  # measures have three decimals: equal differences may seem to be so much apart
-QUANTILE = 1.96
 BELOW = "; below: verdict; smallest detectable difference"
 CHANCES = (
     "Intervals over test samples ignore the randomness of training. Intervals over splits ignore the randomness of"
     " the test samples, which all splits share."
+)
+SHARED = "Ratios and noise levels of one data set use the same images, so these rows are not independent repeats."
+KEPT = "epoch kept"
+LAST_KEPT = "Each network keeps its last epoch, whatever its validation results. The other pages show that epoch."
+BEST_KEPT = (
+    "Each network keeps the epoch with the {}. The other pages show that epoch. Without a validation part, only the"
+    " last epoch would be available."
+)
+FLATTERS = (
+    "The validation samples choose the epoch, so the row of the kept epoch looks too good for both arms. All splits"
+    " share these samples."
 )
 
 
@@ -78,19 +111,18 @@ class Paired:
             return splits
         return f"{splits}, {kept} losses" if kept == self.asked else f"{splits}, {kept} of {self.asked} losses"
 
-    def rows(self, label: str | None = None) -> list[Row]:
-        """The differences; below, verdict and smallest detectable difference."""
+    def rows(self, label: str = "", *, rule: bool = False, last: Sequence[str] = ()) -> list[Row]:
+        """The differences; below, verdict and smallest detectable difference. last: cells of further columns."""
         values, verdicts = [], []
         for measure in self.values:
             found, smallest = self.estimate(measure), self.detectable(measure)
-            values.append(TableEntry(signed(found.estimate), limits(found)))
+            values.append(difference_entry(found))
             detected = "" if smallest is None else f"; {short(smallest, smallest)}"
             verdicts.append(TableEntry(verdict(found) + detected))
         kept = f"{len(self.losses)} of {self.asked} losses" if len(self.losses) < self.asked else ""
-        return [
-            Row(label or self.title, (*values, TableEntry(str(len(self.splits))))),
-            Row("", (*verdicts, TableEntry(kept)), part=True),
-        ]
+        values += map(TableEntry, (str(len(self.splits)), *last))
+        verdicts += map(TableEntry, (kept, *[""] * len(last)))
+        return [Row(label or self.title, tuple(values), rule=rule), Row("", tuple(verdicts), part=True)]
 
     def power_note(self) -> str:
         """Which difference could have been detected."""
@@ -132,7 +164,7 @@ def pair(grid: Grid, data: str, losses: Sequence[str], first: str, second: str) 
     if not splits:
         return None
     values = {}
-    for measure in measures_of(DATA[data]):
+    for measure in DATA[data].measures:
         best = max if higher_is_better(measure) else min
         rows = []
         for loss in used:
@@ -154,7 +186,7 @@ def contrasts_of(experiment: Experiment, arms: Sequence[str]) -> list[tuple[str,
     against its control. Without base loss and buffer: against the published choice.
     """
     if experiment.layout in ("main", "noise"):
-        ours = ranking_arm(experiment)
+        ours = experiment.ranking_arm
         wanted = [(ours, "buffer"), (ours, BETTER), (ours, "base"), ("buffer", "base")]
         wanted = [both for both in wanted if experiment.layout == "main" or BETTER not in both]
         return [(a, b) for a, b in wanted if {a, *(OTHERS if b == BETTER else (b,))} <= set(arms)]
@@ -178,70 +210,8 @@ def _control_of(arm: str, arms: Sequence[str]) -> str:
     return next((other for other in arms if ARMS[other].config == wanted), "buffer")
 
 
-def ensemble_gains(
-    grid: Grid, data: str, losses: Sequence[str], ours: str, others: Sequence[str]
-) -> dict[str, Interval]:
-    """By measure, the mean over losses of how much the ensemble of an arm beats the best of the others.
-
-    Two classes only. From the splits that all arms have with every loss (`grid.shared`); empty without any. The
-    interval: DeLong's for the AUC; for an FPR, quantiles of `measure_draws`: all ensembles meet the same drawn
-    populations, so that what they share cancels out. The best of the others is the best in the real test set.
-    """
-    used, splits = grid.shared(data, losses, (ours, *others))
-    rows = [[grid.cells[data, loss, arm].on(splits) for arm in (ours, *others)] for loss in used] if splits else []
-    found = {}
-    for measure in measures_of(DATA[data]) if rows else ():
-        up = higher_is_better(measure)
-        best, sign = (max, 1) if up else (min, -1)
-        pairs = [(first, best(rest, key=lambda cell: cell.ensemble[measure].estimate)) for first, *rest in rows]
-        gaps = [a.ensemble[measure].estimate - b.ensemble[measure].estimate for a, b in pairs]
-        value = sign * float(np.mean(gaps))
-        low, high = _auc_limits(pairs, value) if up else _fpr_limits(pairs, measure)
-        found[measure] = Interval(value, low, high, CONFIDENCE)
-    return found
-
-
-def _auc_limits(pairs: Sequence[tuple[Cell, Cell]], value: float) -> tuple[float, float]:
-    """By the standard error of the mean difference, in percent."""
-    cells = [cell for both in pairs for cell in both]
-    covariance = aucs(cells[0].mean.labels == 1, [cell.mean.values for cell in cells]).covariance
-    contrast = np.tile([1.0, -1.0], len(pairs)) / len(pairs)
-    reach = QUANTILE * 100 * math.sqrt(max(0.0, float(contrast @ covariance @ contrast)))
-    return value - reach, value + reach
-
-
-def _fpr_limits(pairs: Sequence[tuple[Cell, Cell]], measure: str) -> tuple[float, float]:
-    drawn = [measure_draws(rival)[measure] - measure_draws(ours)[measure] for ours, rival in pairs]
-    low, high = np.quantile(np.mean(drawn, axis=0), [RISK, 1 - RISK])
-    return float(low), float(high)
-
-
-@lru_cache(maxsize=256)
-def measure_draws(cell: Cell) -> dict[str, NDArray[np.float64]]:
-    """The measures of the ensemble, in percent, in drawn populations, which cells with the same samples share."""
-    rates, area = population_draws(cell.mean.labels, cell.mean.values, DATA[cell.data].tprs)
-    return dict(zip(measures_of(DATA[cell.data]), 100 * np.column_stack([rates, area]).T, strict=True))
-
-
-def measure_title(measure: str) -> str:
-    """As the head of a column: FPR@98, AUC, error@80."""
-    return measure.upper() if measure.startswith(("fpr", "auc")) else measure.removesuffix("tpr")
-
-
 def arm_title(arm: str) -> str:
-    names = {"base": "base", BETTER: "base/ALM"}
-    return names[arm] if arm in names else ARMS[arm].title.removeprefix("+ ")
-
-
-def verdict(found: Interval) -> str:
-    """What the interval allows to say."""
-    if not found.bounded:
-        return "no interval"
-    if found.half_width < 1e-9:  # a few splits that agree to the digit are no certainty
-        return "no spread" if found.estimate else "identical"
-    if not found.excludes_zero:
-        return "not told apart"
-    return "lower" if found.estimate < 0 else "higher"
+    return {"base": "base", BETTER: "base/ALM"}.get(arm) or ARMS[arm].title.removeprefix("+ ")
 
 
 def multiplicity_note(pairs: Sequence[Paired]) -> list[str]:
@@ -256,6 +226,218 @@ def multiplicity_note(pairs: Sequence[Paired]) -> list[str]:
     ]
 
 
-def preset_note(preset: str) -> str:
-    """How large the networks were, since the paper's were larger."""
-    return f"Preset {preset}: {PRESETS[preset].title}. Published: full width, 100 epochs, ensembles of 10 splits."
+def caveats(preset: str) -> tuple[str, str]:
+    """What intervals ignore, and how large the networks were, since the paper's were larger."""
+    size = PRESETS[preset].title
+    return CHANCES, f"Preset {preset}: {size}. Published: full width, 100 epochs, ensembles of 10 splits."
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which two arms, on which data sets and losses; none named: all that both arms have records of."""
+
+    first: str
+    second: str
+    preset: str
+    folder: Path
+    data: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
+    splits: int | None = None
+
+    def __post_init__(self) -> None:
+        look_up(PRESETS, self.preset, "preset")
+        for arm in (self.first, self.second):
+            look_up(ARMS, arm, "arm")
+        for name in self.data:
+            look_up(DATA, name, "data set")
+        for name in self.losses:
+            look_up(dict.fromkeys((*LOSSES, "ce")), name, "loss")
+        if self.first == self.second:
+            raise ValueError(f"both arms are {self.first!r}: name two, such as rankreg buffer")
+
+    def tests(self, test: str | None) -> Sequence[TestSet]:
+        """The named test set; by default both. Arms that settings are chosen among: the tuning pool only."""
+        chosen = for_choosing(self.first) or for_choosing(self.second)
+        judged_on: Sequence[TestSet] = ("tuning",) if chosen else ("official", "extended")
+        return test_sets(test, judged_on, f"the comparison of {self.first} and {self.second}")
+
+    def plans(self) -> list[RunPlan]:
+        """The recorded runs of both arms."""
+        records, found = RecordFolder(self.folder), []
+        for data in self.data or DATA:
+            if not offers(self.preset, data):
+                continue
+            losses = self.losses or (("ce",) if DATA[data].several_classes else LOSSES)
+            files = (self.folder / self.preset / data).glob("*-*-*.json")
+            splits = {int(number) for file in files if (number := file.stem.rsplit("-", 2)[-2]).isdigit()}
+            for split in sorted(splits if self.splits is None else splits & set(range(self.splits))):
+                for loss in losses:
+                    both = [plan_run(self.preset, data, loss, arm, split) for arm in (self.first, self.second)]
+                    found += [plan for plan in both if records.has(plan)]
+        return found
+
+
+def compare_pages(question: Question, test: str | None = None, *, brief: bool = False) -> list[Page]:
+    """For each test set an overview of several data sets, then each on its own; last, the validation curves.
+
+    brief: the overviews alone.
+    """
+    plans = question.plans()
+    grids = grids_of(plans, question.folder, question.tests(test)) if plans else []
+    sheets = [Contrast(question, grid, data) for grid in grids for data in grid.names(0)]
+    shown = [sheet for sheet in sheets if sheet.pairs]
+    if not shown:
+        raise ValueError(
+            f"no split is recorded for both {question.first} and {question.second} with preset {question.preset} in"
+            f" {question.folder}: see `rankreg bench status --records {shlex.quote(str(question.folder))}`"
+        )
+    by_test = [list(group) for _, group in groupby(shown, lambda sheet: sheet.grid.test)]
+    if brief:
+        return [_overview(group, [number for sheet in group for number in sheet.numbers()]) for group in by_test]
+    pages = []
+    for group in by_test:
+        pages += [_overview(group)] if len(group) > 1 else []
+        pages += [sheet.page() for sheet in group]
+    for data in dict.fromkeys(sheet.data for sheet in sheets):
+        pages += curves_page(plans, RecordFolder(question.folder), data, (question.first, question.second))
+    return pages
+
+
+class Contrast:
+    """Two arms on one data set and one test set.
+
+    pairs: by loss, where both arms share a split; pooled: all losses, averaged within each split, None for a single
+    loss or without a split that all have; shown: all of these by their label.
+    """
+
+    def __init__(self, question: Question, grid: Grid, data: str) -> None:
+        self.question, self.grid, self.data = question, grid, data
+        arms = (question.first, question.second)
+        found = {loss: pair(grid, data, [loss], *arms) for loss in grid.names(1)}
+        self.pairs = {loss: paired for loss, paired in found.items() if paired is not None}
+        self.pooled = pair(grid, data, list(self.pairs), *arms) if len(self.pairs) > 1 else None
+        self.shown = {loss.upper(): paired for loss, paired in self.pairs.items()}
+        self.shown |= {} if self.pooled is None else {"all losses": self.pooled}
+        self.head = head_of(DATA[data].measures)
+
+    @property
+    def main(self) -> Paired:
+        """All losses where they share enough splits for an interval, otherwise the loss with the most splits."""
+        longest = max(self.pairs.values(), key=lambda paired: len(paired.splits))
+        enough = min(2, len(longest.splits))
+        return self.pooled if self.pooled is not None and len(self.pooled.splits) >= enough else longest
+
+    def page(self) -> Page:
+        blocks = [self.differences()]
+        blocks += [] if DATA[self.data].several_classes else [self.ensembles()]
+        preset = self.question.preset
+        heading = f"{self.main.title}: {title_of(self.data, preset)}, {self.grid.title(self.data)}, preset {preset}"
+        return Page(heading, (*blocks, *self.by_split()), tuple(self.notes()), tuple(self.numbers()))
+
+    def differences(self) -> TableBlock:
+        shown = self.shown.items()
+        rows = [row for label, paired in shown for row in paired.rows(label, rule=paired is self.pooled)]
+        title = f"{self.main.title} of single networks (Student's 95 % interval over splits){BELOW}"
+        return TableBlock(title, self.head, tuple(rows))
+
+    def ensembles(self) -> TableBlock:
+        """The same of ensembles of the splits that both arms have, over test samples."""
+        rows = []
+        for loss, paired in self.pairs.items():
+            cells = (self.grid.cells[self.data, loss, arm] for arm in (paired.first, paired.second))
+            first, second = (cell.on(paired.splits).mean for cell in cells)
+            entries = map(difference_entry, difference_intervals(DATA[self.data], first, second).values())
+            rows.append(Row(loss.upper(), (*entries, TableEntry(str(len(paired.splits))))))
+        title = "Ensembles of these splits (paired 95 % interval over test samples)"
+        return TableBlock(title, self.head, tuple(rows))
+
+    def by_split(self) -> Iterator[TableBlock]:
+        splits = sorted({split for paired in self.pairs.values() for split in paired.splits})
+        for measure in DATA[self.data].measures:
+            rows = []
+            for label, paired in self.shown.items():
+                values = dict(zip(paired.splits, paired.values[measure], strict=True))
+                entries = tuple(TableEntry(signed(values[s]) if s in values else "–") for s in splits)
+                rows.append(Row(label, entries, rule=paired is self.pooled))
+            head = ("", *(f"split {split}" for split in splits))
+            yield TableBlock(f"{measure_title(measure)}, split by split", head, tuple(rows))
+
+    def notes(self) -> Iterator[str]:
+        """The answer in words, what could be detected, how many comparisons there are."""
+        main = self.main
+        parts = [f"{measure_title(measure)} {judged(main.estimate(measure))}" for measure in main.values]
+        yield f"{main.title}, {main.scope}: {'; '.join(parts)}."
+        yield main.power_note()
+        yield from multiplicity_note(list(self.shown.values()))
+        if self.pooled is not None:
+            yield "All losses: averaged within each split first, since losses share a split's training data."
+        yield from caveats(self.question.preset)
+
+    def numbers(self) -> Iterator[Number]:
+        """For the CSV file: every loss and all of them together."""
+        for paired in self.shown.values():
+            yield from paired.numbers("compare", self.grid.test, self.data)
+
+
+def _overview(sheets: Sequence[Contrast], numbers: Sequence[Number] = ()) -> Page:
+    """One row for each data set; several classes are measured otherwise and have a table of their own."""
+    preset, title = sheets[0].question.preset, sheets[0].main.title
+    blocks, shown = [], []
+    for several in sorted({DATA[sheet.data].several_classes for sheet in sheets}):
+        kind = {sheet.data: sheet.main for sheet in sheets if DATA[sheet.data].several_classes == several}
+        common = [m for m in DATA[next(iter(kind))].measures if all(m in one.values for one in kind.values())]
+        rows = []
+        for data, whole in kind.items():
+            paired = replace(whole, values={measure: whole.values[measure] for measure in common})
+            used = f"{len(paired.losses)} losses" if len(paired.losses) > 1 else paired.losses[0].upper()
+            rows += paired.rows(title_of(data, preset), last=[used])
+            shown.append(paired)
+        heading = f"{title} of single networks (Student's 95 % interval over splits){BELOW}"
+        blocks.append(TableBlock(heading, (*head_of(common), "base loss"), tuple(rows)))
+    several_sets = len(sheets) > 1
+    names = f"{len(sheets)} data sets" if several_sets else title_of(sheets[0].data, preset)
+    notes = [*multiplicity_note(shown), *[SHARED] * several_sets, *caveats(preset)]
+    heading = f"{title}: {names}, {TEST_TITLES[sheets[0].grid.test]}, preset {preset}"
+    return Page(heading, tuple(blocks), tuple(notes), tuple(numbers))
+
+
+def curves_page(plans: Sequence[RunPlan], records: RecordFolder, data: str, arms: tuple[str, str]) -> list[Page]:
+    """A page: validation AUC of both arms after every epoch, and the difference; none for unequal lengths."""
+    first, second = (_curves(plans, records, data, arm) for arm in arms)
+    both = {k: (first[k], second[k]) for k in first if k in second and len(first[k]) == len(second[k])}
+    losses = tuple(dict.fromkeys(loss for loss, _ in both))
+    shared = set.intersection(*({split for of, split in both if of == loss} for loss in losses)) if both else set()
+    if not shared or len({len(one) for one, _ in both.values()}) > 1:
+        return []
+    splits = tuple(sorted(shared))
+    means = np.array([np.mean([both[loss, split] for loss in losses], axis=0) for split in splits])
+    gaps = np.round(means[:, 0] - means[:, 1], 6)  # equal ones stay equal
+    names = [*(f"epoch {epoch + 1}" for epoch in range(gaps.shape[1] - 1)), KEPT]
+    values = {name: tuple(column) for name, column in zip(names, gaps.T.tolist(), strict=True)}
+    paired, rows = Paired(*arms, losses, len(losses), splits, values), []
+    for name, levels in zip(names, means.mean(axis=0).T, strict=True):
+        found, before = paired.estimate(name), [TableEntry(plain(float(level))) for level in levels]
+        entries = (*before, difference_entry(found), TableEntry(verdict(found)))
+        rows.append(Row(name, entries, rule=name == KEPT))
+    notes = [LAST_KEPT]
+    if any(ARMS[arm].config.get("selection") != "last" for arm in arms):
+        several = DATA[data].several_classes
+        kept = "lowest validation error of the other classes" if several else "highest validation AUC"
+        notes = [BEST_KEPT.format(kept), FLATTERS]
+    what = f"{title_of(data, plans[0].preset)}, validation AUC epoch by epoch, {paired.scope}"
+    head = ("", *map(arm_title, arms), paired.title, "")
+    block = TableBlock(f"{paired.title} (Student's 95 % interval over splits)", head, tuple(rows))
+    numbers = paired.numbers("compare", "validation", data)
+    return [Page(f"{paired.title}: {what}", (block,), (*notes, *multiplicity_note([paired])), tuple(numbers))]
+
+
+def _curves(
+    plans: Sequence[RunPlan], records: RecordFolder, data: str, arm: str
+) -> dict[tuple[str, int], NDArray[np.float64]]:
+    """By loss and split, in percent: the value of every epoch, then that of the epoch that was kept."""
+    found = {}
+    for plan in plans:
+        record = records.read(plan) if (plan.data, plan.arm) == (data, arm) else {}
+        if values := record.get("validation_auc"):
+            found[plan.loss, plan.split] = 100 * np.array([*values, values[record["best_epoch"]]])
+    return found

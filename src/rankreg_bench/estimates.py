@@ -19,13 +19,6 @@ CONFIDENCE = 0.95
 RISK = (1 - CONFIDENCE) / 2  # on either side
 
 
-def measures_of(data: Data) -> tuple[str, ...]:
-    """What is measured on a data set, as the published tables call it."""
-    if data.several_classes:
-        return (*(f"error@{100 * tpr:.0f}tpr" for tpr in data.tprs), "accuracy")
-    return (*(f"fpr@{100 * tpr:.0f}" for tpr in data.tprs), "auc")
-
-
 def higher_is_better(measure: str) -> bool:
     """True for AUC and accuracy, false for errors and false alarms."""
     return measure in ("auc", "accuracy")
@@ -39,7 +32,7 @@ def measured(data: Data, scores: Scores) -> dict[str, float]:
         found = [*error_at_tpr(labels, values, data.tprs, positive=data.critical), accuracy]
     else:
         found = [*fpr_at_tpr(labels, values, data.tprs), auc(labels, values)]
-    return {key: round(100 * float(value), 3) for key, value in zip(measures_of(data), found, strict=True)}
+    return {key: round(100 * float(value), 3) for key, value in zip(data.measures, found, strict=True)}
 
 
 def intervals_of(data: Data, scores: Scores) -> dict[str, Interval]:
@@ -52,7 +45,7 @@ def intervals_of(data: Data, scores: Scores) -> dict[str, Interval]:
     else:
         fprs = [fpr_at_tpr_interval(scores.labels, values, tpr=tpr) for tpr in data.tprs]
         found = [*fprs, auc_interval(scores.labels, values)]
-    return {name: _percent(interval) for name, interval in zip(measures_of(data), found, strict=True)}
+    return {name: _percent(interval) for name, interval in zip(data.measures, found, strict=True)}
 
 
 def difference_intervals(data: Data, first: Scores, second: Scores) -> dict[str, Interval]:
@@ -62,7 +55,7 @@ def difference_intervals(data: Data, first: Scores, second: Scores) -> dict[str,
     differences = [*(one.fpr for one in found), found[0].auc]
     return {
         name: _percent(Interval(one.difference, one.low, one.high, CONFIDENCE))
-        for name, one in zip(measures_of(data), differences, strict=True)
+        for name, one in zip(data.measures, differences, strict=True)
     }
 
 
@@ -91,18 +84,12 @@ def published_gain(experiment: Experiment, data: str, losses: Sequence[str], mea
     """
     gains = []
     for loss in losses:
-        rows = [published_values(experiment, data, loss, arm) for arm in (ranking_arm(experiment), "base", "alm")]
+        rows = [published_values(experiment, data, loss, arm) for arm in (experiment.ranking_arm, "base", "alm")]
         if any(measure not in row for row in rows):
             return None
         ours, *others = (row[measure] for row in rows)
         gains.append(ours - max(others) if higher_is_better(measure) else min(others) - ours)
     return sum(gains) / len(gains) if gains else None
-
-
-def ranking_arm(experiment: Experiment) -> str:
-    """The arm that stands for the paper's method: on Melanoma its base loss is over the batch only."""
-    rows = {str(row).rsplit("+", 1)[-1]: arm for arm, row in experiment.arms.items()}
-    return rows.get("rankreg", "rankreg")
 
 
 @cache

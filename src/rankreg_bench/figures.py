@@ -20,7 +20,7 @@ from rankreg.metrics import roc
 from rankreg.operating import Interval
 from rankreg.operating.intervals import mean_of
 from rankreg_bench.arms import ARMS
-from rankreg_bench.estimates import measures_of, published_values
+from rankreg_bench.estimates import published_values
 from rankreg_bench.grids import DATA, noise_of, title_of
 from rankreg_bench.pages import write
 from rankreg_bench.records import Grid, Key, RecordFolder, Selection
@@ -38,6 +38,7 @@ COLORS = tuple(
 WIDTHS = (2.3, 1.2, 1.6, 1.6, 1.6, 1.6, 1.6)  # a line on top of the first one leaves its edges visible
 DASHES = (0, (4, 3))
 SOLID: dict[str, Any] = {"markersize": 4, "zorder": 4, "clip_on": False}  # whole at 0 and 100 % too
+BAR: dict[str, Any] = {"linewidth": 1.5, "solid_capstyle": "butt", "zorder": 3}
 HOLLOW: dict[str, Any] = {**SOLID, "markersize": 6, "markerfacecolor": "none", "zorder": 5}  # around a solid one
 METADATA: dict[str, dict[str, None]] = {  # nothing in a file may tell when it was drawn
     ".png": {"Software": None},
@@ -264,7 +265,7 @@ def _curve(chosen: FigureSource, data: str, arm: str, measure: str) -> dict[floa
 def _over_noise(chosen: FigureSource) -> "Figure":
     """A chart for each FPR, a line for each arm."""
     loss, data_sets, panels = chosen.names(1)[0], chosen.grid.names(0), {}
-    for measure in measures_of(DATA[data_sets[0]])[:-1]:
+    for measure in DATA[data_sets[0]].measures[:-1]:
         panels[measure.upper()] = [
             (ARMS[arm].title, color, {100 * noise_of(d): chosen.mark((d, loss, arm), measure) for d in data_sets})
             for arm, color in chosen.colors().items()
@@ -279,7 +280,7 @@ def _over_sizes(chosen: FigureSource) -> "Figure":
     for data in chosen.names(0):
         panels[title_of(data, chosen.selection.preset)] = [
             (measure.upper(), color, {sizes[arm]: chosen.mark((data, loss, arm), measure) for arm in arms})
-            for measure, color in _colors(measures_of(DATA[data])[:-1], TPR_COLORS).items()
+            for measure, color in _colors(DATA[data].measures[:-1], TPR_COLORS).items()
         ]
     return _lines(chosen, panels, "size")
 
@@ -327,26 +328,26 @@ def _by_arm(chosen: FigureSource) -> "Figure":
     Solid: the mean over the splits with its interval; hollow: their ensemble; a bar: the published value.
     """
     data_sets, losses, arms = (chosen.names(place) for place in range(3))
-    several, measure = DATA[data_sets[0]].several_classes, measures_of(DATA[data_sets[0]])[1]
-    by_loss, colors, papers = len(losses) > 1, chosen.colors(), chosen.selection.experiment.arms
-    rows = losses if by_loss else [(all(papers.values()) and papers[arm]) or ARMS[arm].title for arm in arms]
-    shown = arms if by_loss else arms[:1]
-    height = 0.7 + len(rows) * (0.18 + 0.14 * len(shown))
+    several, measure = DATA[data_sets[0]].several_classes, DATA[data_sets[0]].measures[1]
+    if len(losses) > 1:
+        rows, legend = losses, chosen.colors()
+        series = [(color, [(loss, arm) for loss in losses]) for arm, color in legend.items()]
+    else:
+        papers = chosen.selection.experiment.arms
+        rows, legend = [(all(papers.values()) and papers[arm]) or ARMS[arm].title for arm in arms], {}
+        series = [(0, [(losses[0], arm) for arm in arms])]
+    height = 0.7 + len(rows) * (0.18 + 0.14 * len(series))
     sizes: dict[str, Any] = {"columns": len(data_sets), "width": 4.4, "height": height}
-    legend = _arm_colors({arm: colors[arm] for arm in shown if by_loss})
-    figure, axes = _canvas(chosen, chosen.caption("a bar"), legend, **sizes, sharey=True)
+    figure, axes = _canvas(chosen, chosen.caption("a bar"), _arm_colors(legend), **sizes, sharey=True)
     what = "mean error of the other classes" if several else "false positive rate"
     across = f"{what} at {measure.partition('@')[2].removesuffix('tpr')} % TPR (%)"
     for chart, data in zip(axes[0], data_sets, strict=True):
-        for number, arm in enumerate(shown):
-            color, marker = COLORS[colors[arm] if by_loss else 0]
-            keys = [(data, loss, arm) for loss in losses] if by_loss else [(data, losses[0], one) for one in arms]
+        for number, (index, keys) in enumerate(series):
+            color, marker = COLORS[index]
             for place, key in enumerate(keys):
-                mark, y = chosen.mark(key, measure), place + 0.8 * ((number + 0.5) / len(shown) - 0.5)
+                mark, y = chosen.mark((data, *key), measure), place + 0.8 * ((number + 0.5) / len(series) - 0.5)
                 if mark.ours is not None:
-                    chart.plot(
-                        _ends(mark.ours), [y, y], color=color, linewidth=1.5, solid_capstyle="butt", zorder=3
-                    )
+                    chart.plot(_ends(mark.ours), [y, y], color=color, **BAR)
                     chart.plot(mark.ours.estimate, y, marker, color=color, **SOLID)
                 if mark.ensemble is not None:
                     chart.plot(mark.ensemble, y, marker, color=color, **HOLLOW)
@@ -405,18 +406,11 @@ def _canvas(
     figure.text(0.02, 1 - 0.08 / down, "\n".join(title), fontsize=11, fontweight="bold", va="top")
     figure.text(0.02, 0.06 / down, "\n".join(lines), fontsize=8, color="#444444", va="bottom")
     if legend:
-        style: dict[str, Any] = {"markersize": 5} if marks else {"marker": ""}
-        handles = [
-            Line2D(
-                [],
-                [],
-                color=COLORS[number][0],
-                linewidth=WIDTHS[number] + 0.4,
-                label=label,
-                **{"marker": COLORS[number][1], **style},
-            )
-            for label, number in legend.items()
-        ]
+        handles = []
+        for label, number in legend.items():
+            color, marker = COLORS[number]
+            style: dict[str, Any] = {"color": color, "linewidth": WIDTHS[number] + 0.4, "marker": marker * marks}
+            handles.append(Line2D([], [], label=label, markersize=5, **style))
         place = (0.01, 1 - (0.1 + 0.2 * len(title)) / down)
         drawn = figure.legend(handles=handles, loc="upper left", bbox_to_anchor=place, ncols=entries)
         drawn.set_in_layout(False)  # its room is kept free already

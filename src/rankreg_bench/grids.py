@@ -48,14 +48,22 @@ class Data:
     several_classes: bool = False
     critical: int = 1
 
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """What is measured, as the published tables call it."""
+        if self.several_classes:
+            return (*(f"error@{100 * tpr:.0f}tpr" for tpr in self.tprs), "accuracy")
+        return (*(f"fpr@{100 * tpr:.0f}" for tpr in self.tprs), "auc")
+
 
 @dataclass(frozen=True)
 class Experiment:
     """A table or figure: data × losses × arms, on the same splits.
 
-    arms: each with the name of its row in the paper's table, or None. splits: how many the compact preset runs,
-    from `first_split` on. judged_on: the test sets that tables show; only "tuning" where settings are chosen.
-    ceiling: the experiment whose base loss had all positives. preset: the size if none is named.
+    arms: each with the name of its row in the paper's table, or None. splits: how many its own preset runs, and any
+    preset that names no number, from `first_split` on. judged_on: the test sets that tables show; only "tuning"
+    where settings are chosen. ceiling: the experiment whose base loss had all positives. preset: its own, the size
+    if none is named.
     """
 
     title: str
@@ -69,7 +77,13 @@ class Experiment:
     judged_on: tuple[TestSet, ...] = ("official", "extended")
     ceiling: str | None = None
     preset: str = "compact"
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ranking_arm(self) -> str:
+        """The arm that stands for the paper's method: on Melanoma its base loss is over the batch only."""
+        rows = {str(row).rsplit("+", 1)[-1]: arm for arm, row in self.arms.items()}
+        return rows.get("rankreg", "rankreg")
 
 
 THREE, FOUR, LT = (0.98, 0.95, 0.92), (0.98, 0.95, 0.92, 0.90), (0.8, 0.9)  # TPRs
@@ -270,6 +284,14 @@ EXPERIMENTS: dict[str, Experiment] = {
         preset="converged",
         notes=(TWO_TERMS,),
     ),
+    "gains": Experiment(
+        "The paper's largest gains, where networks have learned",
+        LONG,
+        dict.fromkeys(("base", "buffer", "probability")),
+        ("ldam", "cb-bce"),
+        splits=5,
+        preset="converged",
+    ),
     "learning-curves": Experiment(  # runs of "methods", judged on one test set since a figure shows one
         "Learning curves", LONG, METHODS, splits=10, preset="converged", judged_on=("extended", "official")
     ),
@@ -282,7 +304,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         judged_on=("tuning",),
     ),
     "demo": Experiment(
-        "The demo: a rare digit", ("digits-100",), dict.fromkeys(MAIN), preset="demo", judged_on=("official",)
+        "The demo: a rare digit",
+        ("digits-100",),
+        dict.fromkeys(MAIN),
+        splits=8,
+        judged_on=("official",),
+        preset="demo",
     ),
     "tuning": Experiment(
         "Learning rate and epochs of each method, judged on the tuning pool",
@@ -368,7 +395,7 @@ def plans_of(name: str, preset: str, *, splits: int | None = None, only: Sequenc
     Args:
         name: of the experiment.
         preset: its size. Data sets that the preset lacks are left out.
-        splits: how many, default the preset's or the experiment's.
+        splits: how many, default the experiment's in its own preset, elsewhere the preset's if it names a number.
         only: names of data sets, losses or arms; of each kind that is named, the others are left out.
 
     Returns:
@@ -381,7 +408,8 @@ def plans_of(name: str, preset: str, *, splits: int | None = None, only: Sequenc
     if not offers(preset, *experiment.data):
         able = " or ".join(other for other in PRESETS if offers(other, *experiment.data))
         raise ValueError(f"preset {preset} does not say how to train on the data of {name}: use preset {able}")
-    count = splits if splits is not None else size.splits if size.splits is not None else experiment.splits
+    usual = experiment.splits if preset == experiment.preset else size.splits or experiment.splits
+    count = usual if splits is None else splits
     if count < 1:
         raise ValueError(f"splits must be at least 1, got {count}")
     kinds = [experiment.data, experiment.losses, tuple(experiment.arms)]

@@ -2,40 +2,34 @@
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from pathlib import Path
 
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from rankreg.names import look_up
-from rankreg.notation import plain
+from rankreg.notation import plain, signed
 from rankreg.operating import Interval
 from rankreg.safe_files import write_whole
 
 WIDTH = 120  # of lines that do not go to a terminal; a table may be a little wider than its titles and notes
 WIDEST, LABEL = 160, 26
-LATEX = {
+MATHS = ("pm", "times", "Delta", "gamma", "mu", "delta", "geq", "rightarrow")
+LATEX: dict[str, str | int | None] = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "−": "$-$",
     "–": "--",
-    "…": r"\ldots{}",
-    "×": r"$\times$",
-    "Δ": r"$\Delta$",
-    "γ": r"$\gamma$",
-    "μ": r"$\mu$",
-    "δ": r"$\delta$",
+    "−": "$-$",
     "²": "$^2$",
     "³": "$^3$",
-    "≥": r"$\geq$",
-    "→": r"$\rightarrow$",
+    "…": r"\ldots{}",
+    **{sign: f"$\\{name}$" for sign, name in zip("±×Δγμδ≥→", MATHS, strict=True)},
 }
 
 
@@ -46,6 +40,9 @@ class TableEntry:
     value: str
     rest: str = ""
     best: bool = False
+
+
+NOTHING = TableEntry("–")
 
 
 @dataclass(frozen=True)
@@ -123,6 +120,49 @@ def limits(interval: Interval) -> str:
     return f"({short(interval.low, interval.half_width)} to {short(interval.high, interval.half_width)})"
 
 
+def verdict(found: Interval) -> str:
+    """What the interval allows to say."""
+    if not found.bounded:
+        return "no interval"
+    if found.half_width < 1e-9:  # a few splits that agree to the digit are no certainty
+        return "no spread" if found.estimate else "identical"
+    if not found.excludes_zero:
+        return "not told apart"
+    return "lower" if found.estimate < 0 else "higher"
+
+
+def judged(difference: Interval) -> str:
+    """A difference with its interval and what it allows to say."""
+    return f"{signed(difference.estimate)} {limits(difference)}: {verdict(difference)}"
+
+
+def measure_title(measure: str) -> str:
+    """As the head of a column: FPR@98, AUC, error@80."""
+    return measure.upper() if measure.startswith(("fpr", "auc")) else measure.removesuffix("tpr")
+
+
+def head_of(measures: Iterable[str]) -> tuple[str, ...]:
+    """The head of a table with a column for each measure."""
+    return ("", *map(measure_title, measures), "splits")
+
+
+def difference_entry(difference: Interval) -> TableEntry:
+    """A difference with its interval."""
+    return TableEntry(signed(difference.estimate), limits(difference))
+
+
+def estimate_entry(found: Interval | None, rest: str = "") -> TableEntry:
+    """An estimate with its interval, then the rest; without an estimate, a dash."""
+    if found is None:
+        return TableEntry("–", rest)
+    return TableEntry(plain(found.estimate), f"{bracket(found)} {rest}".strip())
+
+
+def mean_entry(mean: Interval, rest: str = "") -> TableEntry:
+    """A mean over splits with ± half the interval, then the rest."""
+    return TableEntry(plain(mean.estimate), spread(mean) + rest)
+
+
 def published_text(value: float | None, *, others: bool) -> str:
     """A published value in brackets; a dash where it is missing from a table that has others."""
     return f"({plain(value)})" if value is not None else "(–)" if others else ""
@@ -141,10 +181,10 @@ def rendered(pages: Sequence[Page], style: str) -> str:
     return look_up(FORMATS, style, "format")(pages)
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all; make its folder."""
+def write(path: Path, content: bytes, *, shared: bool = False) -> None:
+    """Write a file, whole or not at all; make its folder; shared: other processes may be writing it too."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, content)
+    write_whole(path, content, shared=shared)
 
 
 def as_text(pages: Sequence[Page]) -> str:
@@ -174,20 +214,18 @@ def _print_wrapped(console: Console, text: str, style: str = "") -> None:
 
 
 def _rich_table(block: TableBlock, *, underscores: bool, narrow: bool) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for place, name in enumerate(block.head):
-        if place:
-            table.add_column(name, justify="right", no_wrap=not narrow)
-        else:
-            table.add_column(name, max_width=LABEL)
-    for row, following in zip(block.rows, [*block.rows[1:], None], strict=True):
-        cells = [Text(("  " if row.part else "") + row.label)]
+    columns = [Column(name, justify="right", no_wrap=not narrow) for name in block.head[1:]]
+    label = Column(block.head[0], max_width=LABEL)
+    table = Table(label, *columns, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for row in block.rows:
+        if row.rule:
+            table.add_section()
+        cells = [Text("  " * row.part + row.label)]
         for entry in row.entries:
-            value = Text(f"_{entry.value}_" if entry.best and underscores else entry.value)
-            if entry.best and not underscores:
-                value.stylize("underline")
-            cells.append(value.append(f" {entry.rest}" if entry.rest else "", style="not underline"))
-        table.add_row(*cells, end_section=following is not None and following.rule)
+            value = f"_{entry.value}_" if entry.best and underscores else entry.value
+            style = "underline" if entry.best and not underscores else ""
+            cells.append(Text.assemble((value, style), f" {entry.rest}" if entry.rest else ""))
+        table.add_row(*cells)
     return table
 
 
@@ -198,10 +236,7 @@ def as_markdown(pages: Sequence[Page]) -> str:
         lines += [f"### {page.title}", ""]
         for block in page.blocks:
             lines += [block.title, "", _pipes(block.head), _pipes(["---", *["---:"] * (len(block.head) - 1)])]
-            for row in block.rows:
-                marked = [f"<u>{entry.value}</u>" if entry.best else entry.value for entry in row.entries]
-                cells = [f"{value} {entry.rest}".strip() for value, entry in zip(marked, row.entries, strict=True)]
-                lines.append(_pipes(["&nbsp;&nbsp;" * row.part + row.label, *cells]))
+            lines += [_pipes(_cells(row, str, part="&nbsp;&nbsp;", best="<u>{}</u>")) for row in block.rows]
             lines.append("")
         lines += [*(f"- {note}" for note in page.notes), ""]
     return "\n".join(lines)
@@ -209,6 +244,15 @@ def as_markdown(pages: Sequence[Page]) -> str:
 
 def _pipes(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
+
+
+def _cells(row: Row, escaped: Callable[[str], str], *, part: str, best: str) -> list[str]:
+    """Label and entries; part: what goes before the label of a part; best: how the best value is marked."""
+    cells = [part * row.part + escaped(row.label)]
+    for entry in row.entries:
+        value = escaped(entry.value)
+        cells.append(f"{best.format(value) if entry.best else value} {escaped(entry.rest)}".strip())
+    return cells
 
 
 def as_latex(pages: Sequence[Page]) -> str:
@@ -220,12 +264,8 @@ def as_latex(pages: Sequence[Page]) -> str:
             lines += [f"% {block.title}", f"\\begin{{tabular}}{{l{'r' * (len(block.head) - 1)}}}", "\\toprule"]
             lines += [" & ".join(map(latex, block.head)) + r" \\", "\\midrule"]
             for row in block.rows:
-                lines += ["\\midrule"] * row.rule
-                cells = [("\\quad " if row.part else "") + latex(row.label)]
-                for entry in row.entries:
-                    value = f"\\underline{{{latex(entry.value)}}}" if entry.best else latex(entry.value)
-                    cells.append(f"{value} {latex(entry.rest)}".strip())
-                lines.append(" & ".join(cells) + r" \\")
+                cells = _cells(row, latex, part="\\quad ", best="\\underline{{{}}}")
+                lines += [*["\\midrule"] * row.rule, " & ".join(cells) + r" \\"]
             lines += ["\\bottomrule", "\\end{tabular}", ""]
         lines += [*(f"% {note}" for note in page.notes), ""]
     return "\n".join(lines)
@@ -233,7 +273,7 @@ def as_latex(pages: Sequence[Page]) -> str:
 
 def latex(text: str) -> str:
     """Text that LaTeX prints as it is."""
-    return "".join(LATEX.get(sign, sign) for sign in text)
+    return text.translate(str.maketrans(LATEX))
 
 
 def as_csv(pages: Sequence[Page]) -> str:

@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 
 from rankreg.names import look_up
 from rankreg.operating import Interval
-from rankreg.safe_files import read_arrays, read_json, write_whole
+from rankreg.safe_files import read_arrays, read_json
 from rankreg.scores import Scores, joined, mean_scores
 from rankreg_bench.arms import ARMS
 from rankreg_bench.estimates import intervals_of, measured
 from rankreg_bench.grids import DATA, Experiment, RunPlan, TestSet, experiment_of, plans_of, stands_in, title_of
+from rankreg_bench.pages import write
 
 FORMAT = 1
 
@@ -54,12 +55,12 @@ class RecordFolder:
         digest = _digest(arrays)
         samples = self.folder / "samples" / f"{digest}.npz"
         if not samples.exists():
-            _write(samples, arrays)
+            write(samples, _compressed(arrays), shared=True)
         values = {part: compact(scores.values) for part, scores in outcome.scores.items()}
-        _write(self._path(plan, ".npz"), values)
+        write(self._path(plan, ".npz"), _compressed(values), shared=True)
         record = {"format": FORMAT, **outcome.record, "samples": digest}
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-        _write(self._path(plan, ".json"), text.encode())
+        write(self._path(plan, ".json"), text.encode(), shared=True)
 
     def read(self, plan: RunPlan) -> dict[str, Any]:
         return self.read_file(self._path(plan, ".json"))
@@ -130,14 +131,11 @@ def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
     return content.hexdigest()[:16]
 
 
-def _write(path: Path, content: bytes | Mapping[str, NDArray[Any]]) -> None:
-    """Write bytes, or arrays as an .npz file."""
-    if not isinstance(content, bytes):
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, allow_pickle=False, **content)
-        content = buffer.getvalue()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, content, shared=True)
+def _compressed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """An .npz file."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
 
 
 # Parts that are one test set together. The tuning pool is added to validation where there is one.
@@ -184,6 +182,12 @@ class Cell:
     def splits(self) -> tuple[int, ...]:
         return tuple(sorted(self.scores))
 
+    @property
+    def count(self) -> str:
+        """How many splits are recorded, of how many if some are missing."""
+        have = len(self.scores)
+        return str(have) if have == self.planned else f"{have}/{self.planned}"
+
     def on(self, splits: Sequence[int]) -> "Cell":
         """The same with these splits only."""
         if self.splits == tuple(splits):
@@ -227,29 +231,30 @@ class Grid:
         return title if counts is None else f"{title}: {counts[0]:,} {kinds[0]}, {counts[1]:,} {kinds[1]}"
 
 
-def read_runs(plans: Iterable[RunPlan], folder: Path) -> dict[str, dict[str, Scores]]:
-    """All scores of the runs that are recorded, by name."""
+def grids_of(plans: Sequence[RunPlan], folder: Path, tests: Sequence[TestSet]) -> list[Grid]:
+    """The runs of some plans on each test set that one was scored on; without a record on the first, all empty."""
     records = RecordFolder(folder)
-    return {plan.name: records.by_part(plan) for plan in plans if records.has(plan)}
+    runs = {plan.name: records.by_part(plan) for plan in plans if records.has(plan)}
+    grids = [_grid(plans, runs, test) for test in (tests if runs else tests[:1])]
+    return [grid for grid in grids if not runs or any(cell.scores for cell in grid.cells.values())]
 
 
-def grid_of(plans: Iterable[RunPlan], runs: Mapping[str, Mapping[str, Scores]], test: TestSet) -> Grid | None:
-    """The runs of some plans on one test set; None where no run was scored on it."""
-    planned: dict[Key, int] = {}
-    found: dict[Key, dict[int, Scores]] = {}
-    first: dict[str, Scores] = {}
+def _grid(plans: Sequence[RunPlan], runs: Mapping[str, Mapping[str, Scores]], test: TestSet) -> Grid:
+    by_key: dict[Key, list[RunPlan]] = {}
     for plan in plans:
-        key = (plan.data, plan.loss, plan.arm)
-        planned[key] = planned.get(key, 0) + 1
-        found.setdefault(key, {})
-        parts = runs.get(plan.name, {})
-        if wanted := parts_of(test, parts):
-            scores = joined([parts[part] for part in wanted])
-            check_same_samples(first.setdefault(plan.data, scores), scores, plan.name, plan.data)
-            found[key][plan.split] = scores
-    if runs and not any(found.values()):
-        return None
-    return Grid(test, {key: Cell(key[0], planned[key], scores) for key, scores in found.items()})
+        by_key.setdefault((plan.data, plan.loss, plan.arm), []).append(plan)
+    first: dict[str, Scores] = {}
+    cells = {}
+    for key, planned in by_key.items():
+        found = {}
+        for plan in planned:
+            parts = runs.get(plan.name, {})
+            if wanted := parts_of(test, parts):
+                scores = joined([parts[part] for part in wanted])
+                check_same_samples(first.setdefault(plan.data, scores), scores, plan.name, plan.data)
+                found[plan.split] = scores
+        cells[key] = Cell(key[0], len(planned), found)
+    return Grid(test, cells)
 
 
 def parts_of(test: TestSet, known: Collection[str]) -> tuple[str, ...]:
@@ -326,24 +331,19 @@ class Selection:
 
     def grids(self, test: str | None = None) -> list[Grid]:
         """The grid on each test set that the experiment is judged on, or on the one that is named."""
-        plans, tests = self.plans, self.tests(test)
-        runs = read_runs(plans, self.folder)
-        found = [grid for one in (tests if runs else tests[:1]) if (grid := grid_of(plans, runs, one)) is not None]
-        if not found:
-            raise ValueError(f"no recorded run of {self.name} was scored on the {tests[0]} test set")
-        return found
-
-    def tests(self, test: str | None = None) -> Sequence[TestSet]:
-        """The test sets that the experiment is judged on, or the one that is named."""
-        judged_on = self.experiment.judged_on
-        return judged_on if test is None else [checked_test(test, self.name, judged_on == ("tuning",))]
+        plans, tests = self.plans, test_sets(test, self.experiment.judged_on, self.name)
+        if found := grids_of(plans, self.folder, tests):
+            return found
+        raise ValueError(f"no recorded run of {self.name} was scored on the {tests[0]} test set")
 
 
-def checked_test(test: str, name: str, for_choosing: bool) -> TestSet:
-    """The test set of that name; ValueError for a test set if the runs are there to choose settings by."""
+def test_sets(test: str | None, judged_on: Sequence[TestSet], name: str) -> Sequence[TestSet]:
+    """The named test set, default all that runs are judged on; ValueError for one if they choose settings."""
+    if test is None:
+        return judged_on
     found = look_up({str(known): known for known in PARTS}, test, "test set")
-    if for_choosing and found != "tuning":
+    if tuple(judged_on) == ("tuning",) and found != "tuning":
         raise ValueError(
             f"{name} chooses settings: it is judged on the tuning pool, never on a test set; leave out --test"
         )
-    return found
+    return (found,)

@@ -35,9 +35,10 @@ PACKAGES = ("rankreg", "torch", "numpy", "scikit-learn")
 def missing_data(loaders: Sequence[str], data_dir: Path | None) -> dict[str, str]:
     """By loader, what to do about data that are not here."""
     missing = {}
-    for loader in (loader for loader in loaders if loader not in OWN_FILES):
+    for loader in loaders:
         try:
-            located(FILES_OF.get(loader, loader), data_dir)
+            if loader not in OWN_FILES:
+                located(FILES_OF.get(loader, loader), data_dir)
         except FileNotFoundError as error:
             missing[loader] = str(error)
     return missing
@@ -129,17 +130,14 @@ def provenance() -> dict[str, Any]:
 
 def machine() -> str:
     """The kind of machine: the last bits of a score depend on the processor."""
-    known = (f"{platform.system()} {platform.machine()}", torch.backends.cpu.get_cpu_capability(), _processor())
-    return ", ".join(filter(None, known))
-
-
-def _processor() -> str:
+    known = [f"{platform.system()} {platform.machine()}", torch.backends.cpu.get_cpu_capability()]
     try:
         first = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
     except OSError:
-        return ""
+        return ", ".join(known)
     told = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in first.splitlines())}
-    return "{} family {} model {}".format(*(told.get(key, "?") for key in ("model name", "cpu family", "model")))
+    name, family, model = (told.get(key, "?") for key in ("model name", "cpu family", "model"))
+    return ", ".join((*known, f"{name} family {family} model {model}"))
 
 
 def _git(*arguments: str) -> str | None:
@@ -210,24 +208,27 @@ def verify(path: Path, data_dir: Path | None = None) -> Verification:
 
 
 def _difference(expected: Scores | None, found: Scores | None) -> float:
-    """Rounded as records are; infinite if not of the same samples."""
-    if expected is None or found is None or not np.array_equal(expected.ids, found.ids):
+    """Rounded as records are; infinite if not of the same samples, or if a score is not a number."""
+    if expected is None or found is None or expected.values.shape != found.values.shape:
         return float("inf")
-    if not np.array_equal(expected.labels, found.labels) or expected.values.shape != found.values.shape:
+    if not (np.array_equal(expected.ids, found.ids) and np.array_equal(expected.labels, found.labels)):
         return float("inf")
-    gap = np.abs(compact(found.values).astype(np.float64) - expected.values.astype(np.float64))
-    return float(gap.max(initial=0.0)) if not np.isnan(gap).any() else float("inf")
+    gaps = np.abs(compact(found.values).astype(np.float64) - expected.values.astype(np.float64))
+    return float(np.nan_to_num(gaps, nan=np.inf).max(initial=0.0))
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What has changed: commit, versions, machine, the complete config (keys that are newer do not count)."""
-    pairs: dict[str, tuple[Any, Any]] = {"commit": (str(before.get("commit"))[:10], str(now["commit"])[:10])}
-    versions = before.get("versions", {})
-    pairs |= {name: (versions.get(name), number) for name, number in now["versions"].items()}
-    pairs["machine"] = (before.get("machine"), now["machine"])
-    then, today = (flat(renamed(one.get("complete_config", {}))) for one in (before, now))
-    pairs |= {name: (old, today.get(name)) for name, old in then.items()}
-    changes = [f"{name} {old}, now {new}" for name, (old, new) in pairs.items() if old != new]
+    then, today = (
+        {
+            "commit": str(record.get("commit"))[:10],
+            **record.get("versions", {}),
+            "machine": record.get("machine"),
+            **flat(renamed(record.get("complete_config", {}))),
+        }
+        for record in (before, now)
+    )
+    changes = [f"{name} {old}, now {today.get(name)}" for name, old in then.items() if old != today.get(name)]
     when = {"then": before.get("changed_since"), "now": now["changed_since"]}
     return changes + [f"uncommitted changes {word}" for word, changed in when.items() if changed]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from rankreg.pool import cores
 from rankreg.terminal import Terminal
@@ -30,17 +30,6 @@ class Standing:
     hours: float | None
 
 
-@dataclass(frozen=True)
-class Status:
-    """All standings; the folder's size in bytes; records in all and of no experiment; files that cannot be read."""
-
-    standings: tuple[Standing, ...]
-    size: int
-    records: int
-    others: int
-    damaged: tuple[str, ...]
-
-
 def experiment_table() -> Table:
     """The experiments, and how many runs they take at each size."""
     table = Table("experiment", "what", *PRESETS, title="Runs by preset", title_justify="left")
@@ -51,8 +40,8 @@ def experiment_table() -> Table:
     return table
 
 
-def status_of(folder: Path, workers: int | None = None) -> Status:
-    """What is recorded in a folder."""
+def status_of(folder: Path, workers: int | None = None) -> tuple[list[Standing], list[str]]:
+    """What is recorded in a folder: every experiment of a preset that was begun, and what else there is to say."""
     seconds, damaged = _seconds(folder)
     standings: list[Standing] = []
     known: set[str] = set()
@@ -72,7 +61,16 @@ def status_of(folder: Path, workers: int | None = None) -> Status:
             mean = float(np.mean(done)) if done else None
             standings.append(Standing(name, preset, len(done), len(each), mean, hours))
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return Status(tuple(standings), size, len(seconds), len(set(seconds) - known), tuple(damaged))
+    lines = [f"{folder}: {len(seconds):,} records, {size / 1e6:.2f} MB"]
+    if seconds:
+        of = f"on {workers or cores()} cores at the pace of the records"
+        lines.append(f"hours left: {of}; failed runs leave no record and count as left")
+    if others := set(seconds) - known:
+        lines.append(f"{len(others)} records belong to no experiment: its settings have changed")
+    lines += [f"damaged: {reason}; delete it and run again" for reason in damaged]
+    if not seconds:
+        lines.append(f"begin with: {Selection('cifar100-100', 'compact', folder, only=('bce',)).command()}")
+    return standings, lines
 
 
 def _seconds(folder: Path) -> tuple[dict[str, float], list[str]]:
@@ -99,12 +97,11 @@ def _pace(done: Iterable[RunPlan], seconds: Mapping[str, float]) -> dict[str, fl
     return {family: float(np.mean(values)) for family, values in found.items()}
 
 
-def status_table(status: Status) -> Table:
+def status_table(standings: Iterable[Standing]) -> Table:
     """One row for every experiment of a preset that was begun."""
-    table = Table("preset", "experiment", title="Runs", title_justify="left")
-    for head in ("done", "left", "s a run", "hours left"):
-        table.add_column(head, justify="right")
-    for one in status.standings:
+    numbers = [Column(head, justify="right") for head in ("done", "left", "s a run", "hours left")]
+    table = Table("preset", "experiment", *numbers, title="Runs", title_justify="left")
+    for one in standings:
         left = one.total - one.done
         hours = "?" if one.hours is None else f"{one.hours:.1f}" if left else "–"
         mean = "–" if one.seconds is None else f"{one.seconds:.0f}"
@@ -112,21 +109,6 @@ def status_table(status: Status) -> Table:
         name = "all, shared runs once" if last else one.experiment
         table.add_row(one.preset, name, f"{one.done}/{one.total}", str(left), mean, hours, end_section=last)
     return table
-
-
-def status_lines(status: Status, folder: Path, workers: int | None = None) -> list[str]:
-    """What the table does not say."""
-    lines = [f"{folder}: {status.records:,} records, {status.size / 1e6:.2f} MB"]
-    if status.records:
-        lines.append(
-            f"hours left: on {workers or cores()} cores at the pace of the records; failed runs leave no record and"
-            " count as left"
-        )
-    if status.others:
-        lines.append(f"{status.others} records belong to no experiment: its settings have changed")
-    lines += [f"damaged: {reason}; delete it and run again" for reason in status.damaged]
-    begin = Selection("cifar100-100", "compact", folder, only=("bce",)).command()
-    return lines if status.records else [*lines, f"begin with: {begin}"]
 
 
 class RunDisplay:

@@ -1,62 +1,48 @@
 """The paper's tables from records: ensembles beside the published values, single networks, paired differences."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from rankreg.notation import plain, signed
-from rankreg.operating import Interval
+from rankreg.notation import plain
 from rankreg.operating.comparison import standard_deviation
 from rankreg.operating.intervals import mean_of
 from rankreg_bench.arms import ARMS
 from rankreg_bench.differences import (
     BELOW,
     BETTER,
-    CHANCES,
-    OTHERS,
     Paired,
+    caveats,
     contrasts_of,
-    ensemble_gains,
-    measure_draws,
-    measure_title,
     multiplicity_note,
     pair,
     pooled_name,
-    preset_note,
-    verdict,
 )
-from rankreg_bench.estimates import (
-    CONFIDENCE,
-    RISK,
-    higher_is_better,
-    measures_of,
-    published_gain,
-    published_values,
-    ranking_arm,
-)
+from rankreg_bench.estimates import higher_is_better, published_gain, published_values
+from rankreg_bench.gains import Gain, ensemble_gain, gap_of
 from rankreg_bench.grids import DATA, noise_of, title_of
 from rankreg_bench.pages import (
+    NOTHING,
     Number,
     Page,
     Row,
     TableBlock,
     TableEntry,
-    bracket,
-    limits,
+    estimate_entry,
+    head_of,
+    judged,
+    mean_entry,
+    measure_title,
     published_text,
-    spread,
 )
-from rankreg_bench.records import Cell, Grid, Key, Selection, check_same_samples
+from rankreg_bench.records import Cell, Grid, Key, Selection
 
 ENSEMBLES = "Ensembles of the splits' networks: ours [95 % interval over test samples]"
 SINGLES = "Single networks: mean over splits ± half of Student's 95 % interval (standard deviation)"
 DIFFERENCES = "Paired differences of single networks (Student's 95 % interval over splits)"
-SHARES = "Share of the gap to the ceiling that the ensemble closes, percent [95 % interval over test samples]"
-NOTHING = TableEntry("–")
-# The bottom rows of the main tables: the gain of RankReg over the best of these; and the single networks' contrast
-GAINS = {"Δ over base/ALM": (OTHERS, BETTER), "Δ over buffer": (("buffer",), "buffer")}
+# The bottom rows of the main tables: the gain of RankReg over one arm or the better of two
+GAINS = {"Δ over base/ALM": BETTER, "Δ over buffer": "buffer"}
 DELTA = (
     "Δ: gain of RankReg (scores), averaged over the base losses. Positive means fewer false alarms or higher"
     " AUC. Base/ALM is the better of the two on the same numbers, so this Δ is slightly too small."
@@ -82,40 +68,27 @@ def pages_of(selection: Selection, test: str | None = None) -> list[Page]:
     return pages
 
 
-def estimated(found: Interval | None, rest: str = "") -> TableEntry:
-    """An estimate with its interval, then the rest; without an estimate, a dash."""
-    return (
-        TableEntry("–", rest)
-        if found is None
-        else TableEntry(plain(found.estimate), f"{bracket(found)} {rest}".strip())
-    )
-
-
-def count_of(cell: Cell) -> str:
-    """How many splits are recorded, of how many if some are missing."""
-    have = len(cell.splits)
-    return str(have) if have == cell.planned else f"{have}/{cell.planned}"
-
-
 class Sheet:
     """The results of an experiment on one data set and one test set.
 
     losses: the groups of rows; measures: the columns; pairs: all contrasts that share a split; gap: how far the
-    arms get to the ceiling of the experiment, if it has one; is_main: a main table, with Δ below; ranking: the arm
-    that is the paper's method.
+    arms get to the ceiling of the experiment, if it has one; is_main: a main table, with the rows `gains` below;
+    ranking: the arm that is the paper's method.
     """
 
     def __init__(self, selection: Selection, grid: Grid, data: str) -> None:
         self.selection, self.grid, self.data, self.experiment = selection, grid, data, selection.experiment
-        self.losses, self.measures = grid.names(1), measures_of(DATA[data])
-        self.is_main, self.ranking = self.experiment.layout == "main", ranking_arm(self.experiment)
+        self.losses, self.measures = grid.names(1), DATA[data].measures
+        self.is_main, self.ranking = self.experiment.layout == "main", self.experiment.ranking_arm
         keys = [key for loss in self.losses for key in grid.cells if key[:2] == (data, loss)]
         self.cells = {key: grid.cells[key] for key in keys}
         wanted = contrasts_of(self.experiment, grid.names(2))
         found = [pair(grid, data, self.losses, first, second) for first, second in wanted]
         self.pairs = [paired for paired in found if paired is not None]
         self.gap = gap_of(selection, grid, data)
-        self.head = ("", *map(measure_title, self.measures), "splits")
+        seconds = GAINS.values() if self.is_main else ()
+        self.gains = [ensemble_gain(grid, data, self.losses, self.ranking, second) for second in seconds]
+        self.head = head_of(self.measures)
 
     def page(self) -> Page:
         preset = self.selection.preset
@@ -134,19 +107,18 @@ class Sheet:
             entries = []
             for measure in self.measures:
                 printed = published_text(published[key].get(measure), others=has_published)
-                entry = estimated(cell.ensemble.get(measure), printed)
+                entry = estimate_entry(cell.ensemble.get(measure), printed)
                 best = cell.scores and round(cell.ensemble[measure].estimate, 1) == self._best(key[1], measure)
                 entries.append(replace(entry, best=bool(best)))
             rows.append(self._row(key, cell, entries))
-        for label, (others, second) in GAINS.items() if self.is_main else ():
-            gains, losses, splits = self._gains(others)
+        for label, gain in zip(GAINS, self.gains, strict=False):
             entries = []
             for measure in self.measures:
-                paper = self._published_gain(second, losses or self.losses, measure)
-                entries.append(estimated(gains.get(measure), published_text(paper, others=True)))
-            few = f"{len(losses)}/{len(self.losses)} losses" if len(losses) < len(self.losses) else ""
-            count = TableEntry(str(len(splits)), few) if gains else NOTHING
-            rows.append(Row(label, (*entries, count), rule=second == BETTER))
+                printed = published_text(self._published(gain, measure), others=True)
+                entries.append(estimate_entry(gain.by_measure.get(measure), printed))
+            few = f"{len(gain.losses)}/{len(self.losses)} losses" * (len(gain.losses) < len(self.losses))
+            count = TableEntry(str(len(gain.splits)), few) if gain.splits else NOTHING
+            rows.append(Row(label, (*entries, count), rule=gain.second == BETTER))
         return TableBlock(ENSEMBLES + " (published)" * has_published, self.head, tuple(rows))
 
     def singles(self) -> TableBlock:
@@ -158,15 +130,14 @@ class Sheet:
                 values = [single[measure] for single in cell.singles.values()]
                 deviation = standard_deviation(values) if values else None
                 around = "" if deviation is None else f" ({plain(deviation)})"
-                found = mean_of(values) if values else None
-                entries.append(TableEntry(plain(found.estimate), spread(found) + around) if found else NOTHING)
+                entries.append(mean_entry(mean_of(values), around) if values else NOTHING)
             rows.append(self._row(key, cell, entries))
-        for label, (_, second) in GAINS.items() if self.is_main else ():
-            if paired := self._pair(self.ranking, second):
-                gains = [paired.gain(measure) for measure in self.measures]
-                entries = [TableEntry(plain(gain.estimate), spread(gain)) for gain in gains]
+        for label, gain in zip(GAINS, self.gains, strict=False):
+            if paired := self._pair(self.ranking, gain.second):
+                found = [paired.gain(measure) for measure in self.measures]
+                entries = [mean_entry(one) for one in found]
                 count = TableEntry(str(len(paired.splits)))
-                rows.append(Row(label, (*entries, count), rule=second == BETTER))
+                rows.append(Row(label, (*entries, count), rule=gain.second == BETTER))
         return TableBlock(SINGLES, self.head, tuple(rows))
 
     def differences(self) -> TableBlock:
@@ -192,47 +163,45 @@ class Sheet:
 
     def numbers(self) -> Iterator[Number]:
         """The rows of the CSV file."""
-        name, test = self.selection.name, self.grid.test
         for key, cell in self.cells.items():
             yield from self._cell_numbers(key, cell)
         for paired in self.pairs:
-            yield from paired.numbers(name, test, self.data)
+            yield from paired.numbers(self.selection.name, self.grid.test, self.data)
         if self.gap:
-            yield from self.gap.numbers(Number(name, self.data, test, self.losses[0], ""))
-        for others, second in GAINS.values() if self.is_main else ():
-            over = self._pair(self.ranking, second)
-            if over is None:
-                continue
-            gains, losses, splits = self._gains(others)
-            for measure, gain in gains.items():
-                arm, loss = f"{self.ranking} over {second}", pooled_name(losses, len(self.losses))
-                published = self._published_gain(second, losses, measure)
-                place = (name, self.data, test, loss, arm, measure)
-                number = Number(*place, splits=len(splits), published=published)
-                yield number.with_bounds("ensemble gain", gain)
-                yield number.with_bounds("single gain", over.gain(measure))
+            yield from self.gap.numbers(self._number(self.losses[0], "", "", ()))
+        for gain in self.gains:
+            if over := self._pair(self.ranking, gain.second):
+                loss, arm = pooled_name(gain.losses, len(self.losses)), f"{self.ranking} over {gain.second}"
+                for measure, found in gain.by_measure.items():
+                    number = self._number(loss, arm, measure, gain.splits, self._published(gain, measure))
+                    yield number.with_bounds("ensemble gain", found)
+                    yield number.with_bounds("single gain", over.gain(measure))
 
     def _cell_numbers(self, key: Key, cell: Cell) -> Iterator[Number]:
         """The ensemble, the mean of the splits and their standard deviation; nothing without a record."""
+        published = published_values(self.experiment, *key)
         for measure in self.measures if cell.scores else ():
-            data, loss, arm = key
-            published = published_values(self.experiment, *key).get(measure)
-            place = (self.selection.name, data, self.grid.test, loss, arm, measure)
-            number = Number(*place, splits=len(cell.splits), published=published)
+            number = self._number(*key[1:], measure, cell.splits, published.get(measure))
             yield number.with_bounds("ensemble", cell.ensemble[measure])
             values = [single[measure] for single in cell.singles.values()]
             yield number.with_bounds("single", mean_of(values))
             if (deviation := standard_deviation(values)) is not None:
                 yield replace(number, kind="deviation", value=deviation, published=None)
 
+    def _number(
+        self, loss: str, arm: str, measure: str, splits: Sequence[int], published: float | None = None
+    ) -> Number:
+        place = (self.selection.name, self.data, self.grid.test, loss, arm, measure)
+        return Number(*place, splits=len(splits), published=published)
+
     def _row(self, key: Key, cell: Cell, entries: Sequence[TableEntry]) -> Row:
         _, loss, arm = key
         label = loss.upper() if self.is_main and arm == "base" else ARMS[arm].title
-        if self.is_main and "base" not in self.grid.names(2):
+        if "base" not in self.grid.names(2) if self.is_main else len(self.losses) > 1:
             label = f"{loss.upper()} {label}"
         starts_group = loss != self.losses[0] and arm == self.grid.names(2)[0]
         part = self.is_main and arm != "base"
-        return Row(label, (*entries, TableEntry(count_of(cell))), rule=starts_group, part=part)
+        return Row(label, (*entries, TableEntry(cell.count)), rule=starts_group, part=part)
 
     def _best(self, loss: str, measure: str) -> float | None:
         """The best ensemble as printed; None if fewer than two, or with different splits, are there."""
@@ -244,19 +213,15 @@ class Sheet:
     def _pair(self, first: str, second: str) -> Paired | None:
         return next((p for p in self.pairs if (p.first, p.second) == (first, second)), None)
 
-    def _gains(self, others: Sequence[str]) -> tuple[dict[str, Interval], tuple[str, ...], tuple[int, ...]]:
-        """The gains of the ensembles by measure, and the losses and splits that they rest on."""
-        arms, where = (self.ranking, *others), (self.grid, self.data, self.losses)
-        return ensemble_gains(*where, self.ranking, others), *self.grid.shared(self.data, self.losses, arms)
-
-    def _published_gain(self, second: str, losses: Sequence[str], measure: str) -> float | None:
-        """The paper's, over the same losses as ours."""
-        return published_gain(self.experiment, self.data, losses, measure) if second == BETTER else None
+    def _published(self, gain: Gain, measure: str) -> float | None:
+        """The paper's gain over the better of base and ALM, over the same losses as ours."""
+        losses = gain.losses or self.losses
+        return published_gain(self.experiment, self.data, losses, measure) if gain.second == BETTER else None
 
 
 def closing_notes(selection: Selection, data: Sequence[str]) -> Iterator[str]:
     """What holds for the whole page: chances, preset, the experiment's notes, divergence, missing runs."""
-    yield from (CHANCES, preset_note(selection.preset), *selection.experiment.notes)
+    yield from (*caveats(selection.preset), *selection.experiment.notes)
     yield from selection.diverged(data)
     yield from selection.missing()
 
@@ -269,7 +234,7 @@ def _growth_note(paired: Paired) -> Iterator[str]:
         growth = mean_of([easy - strict for easy, strict in pairs])
         yield (
             f"Does Δ grow with the TPR? Δ in {measure_title(rates[0])} less Δ in {measure_title(rates[-1])}, single"
-            f" networks: {signed(growth.estimate)} {limits(growth)}: {verdict(growth)}."
+            f" networks: {judged(growth)}."
         )
 
 
@@ -290,7 +255,7 @@ def noise_page(sheets: Sequence[Sheet]) -> Page:
     if means:
         rows = [row for paired in means for row in paired.rows()]
         title = f"{DIFFERENCES}, averaged over the shares of flipped labels within each split{BELOW}"
-        blocks.append(TableBlock(title, ("", *map(measure_title, measures), "splits"), tuple(rows)))
+        blocks.append(TableBlock(title, head_of(measures), tuple(rows)))
         notes = [f"Averaged over shares: {means[0].power_note()}"]
     pairs = [paired for sheet in sheets for paired in sheet.pairs]
     if pairs:
@@ -337,75 +302,3 @@ def _means(sheets: Sequence[Sheet]) -> list[Paired]:
             }
             found.append(replace(each[0], splits=tuple(splits), values=values))
     return found
-
-
-@dataclass(frozen=True, eq=False)
-class Gap:
-    """The arms of one data set between the base loss and a ceiling: the same network with more positives."""
-
-    arms: Mapping[str, Cell]
-    ceiling: Cell
-    preset: str
-
-    @cached_property
-    def shares(self) -> dict[str, dict[str, Interval | None]]:
-        """By arm and measure; arms that lack a split of the base loss are left out."""
-        base = self.arms["base"]
-        return {
-            arm: {measure: self._share(cell, measure) for measure in base.ensemble}
-            for arm, cell in self.arms.items()
-            if arm != "base" and cell.splits == base.splits
-        }
-
-    def _share(self, cell: Cell, measure: str) -> Interval | None:
-        """None where the gap itself may be nothing.
-
-        100 · (base − arm) / (base − ceiling), all three on the same resampled test sets
-        """
-        base, arm, far = (measure_draws(one)[measure] for one in (self.arms["base"], cell, self.ceiling))
-        if np.prod(np.quantile(base - far, [RISK, 1 - RISK])) <= 0:
-            return None
-        low, high = np.quantile(100 * (base - arm) / (base - far), [RISK, 1 - RISK])
-        start, here, end = (one.ensemble[measure].estimate for one in (self.arms["base"], cell, self.ceiling))
-        return Interval(100 * (start - here) / (start - end), float(low), float(high), CONFIDENCE)
-
-    def block(self) -> TableBlock:
-        known = self.ceiling.ensemble
-        entries = [estimated(one) for one in known.values()]
-        rows = [Row("ceiling", (*entries, TableEntry(count_of(self.ceiling))))]
-        for arm, cell in self.arms.items():
-            if arm != "base":
-                shares = self.shares.get(arm)
-                found = [shares[measure] for measure in known] if shares else []
-                entries = [TableEntry("no gap") if one is None else estimated(one) for one in found]
-                entries = entries or [NOTHING] * len(known)
-                rows.append(Row(ARMS[arm].title, (*entries, TableEntry(count_of(cell)))))
-        title = f"{SHARES}; first the ceiling's own numbers: {title_of(self.ceiling.data, self.preset)}"
-        return TableBlock(title, ("", *map(measure_title, known), "splits"), tuple(rows))
-
-    def numbers(self, place: Number) -> Iterator[Number]:
-        """For the CSV file; place: a number of the same experiment, data set, test set and loss."""
-        for measure, found in self.ceiling.ensemble.items():
-            here = replace(place, measure=measure, arm="ceiling", splits=len(self.ceiling.splits))
-            yield here.with_bounds("ensemble", found)
-            for arm, shares in self.shares.items():
-                if share := shares[measure]:
-                    here = replace(here, arm=arm, splits=len(self.arms[arm].splits))
-                    yield here.with_bounds("share of the gap", share)
-
-
-def gap_of(selection: Selection, grid: Grid, data: str) -> Gap | None:
-    """The gap of an experiment that names a ceiling, on the splits that base loss and ceiling share."""
-    named = selection.experiment.ceiling
-    if named is None:
-        return None
-    loss = grid.names(1)[0]
-    arms = {arm: cell for (one, of, arm), cell in grid.cells.items() if (one, of) == (data, loss)}
-    other = replace(selection, name=named, only=()).grids(grid.test)[0]
-    far = next((cell for cell in other.cells.values() if cell.scores), None)
-    splits = sorted(set(arms["base"].splits) & set(far.splits)) if far and "base" in arms else []
-    if far is None or not splits:
-        return None
-    check_same_samples(arms["base"].mean, far.mean, named, data)
-    whole = {arm: cell.on(splits) if set(splits) <= set(cell.splits) else cell for arm, cell in arms.items()}
-    return Gap(whole, far.on(splits), selection.preset)

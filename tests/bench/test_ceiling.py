@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from rankreg.scores import Scores
+from rankreg_bench.gains import Gap, gap_of
 from rankreg_bench.grids import plan_run
 from rankreg_bench.records import Cell, Outcome, RecordFolder, Selection
-from rankreg_bench.tables import Gap, gap_of, pages_of
+from rankreg_bench.tables import pages_of
 from tests.bench.handmade import write
 from tests.conftest import Run
 

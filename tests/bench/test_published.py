@@ -2,7 +2,7 @@
 
 import pytest
 
-from rankreg_bench.estimates import measures_of, published_gain, published_values, ranking_arm
+from rankreg_bench.estimates import published_gain, published_values
 from rankreg_bench.grids import DATA, EXPERIMENTS, LOSSES
 
 
@@ -40,8 +40,8 @@ def test_every_row_that_the_grids_name_is_published() -> None:
 def test_the_main_tables_are_published_in_full(name: str) -> None:
     experiment = EXPERIMENTS[name]
     for loss in LOSSES:
-        for arm in ("base", "alm", ranking_arm(experiment)):
-            assert set(published_values(experiment, name, loss, arm)) == set(measures_of(DATA[name]))
+        for arm in ("base", "alm", experiment.ranking_arm):
+            assert set(published_values(experiment, name, loss, arm)) == set(DATA[name].measures)
 
 
 def test_label_noise_is_found_by_its_share() -> None:

@@ -4,8 +4,18 @@ import math
 
 from rankreg.notation import plain, signed
 from rankreg.operating import Interval
-from rankreg_bench.differences import measure_title, verdict
-from rankreg_bench.pages import Number, Page, Row, TableBlock, TableEntry, bracket, limits, rendered
+from rankreg_bench.pages import (
+    Number,
+    Page,
+    Row,
+    TableBlock,
+    TableEntry,
+    bracket,
+    limits,
+    measure_title,
+    rendered,
+    verdict,
+)
 
 
 def test_a_verdict_is_what_the_interval_allows() -> None:

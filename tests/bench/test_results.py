@@ -12,8 +12,9 @@ from rankreg.operating import compare
 from rankreg.operating.intervals import aucs
 from rankreg.scores import Scores
 from rankreg_bench.arms import TUNED
-from rankreg_bench.differences import BETTER, contrasts_of, ensemble_gains, measure_draws, pair
+from rankreg_bench.differences import BETTER, contrasts_of, pair
 from rankreg_bench.estimates import difference_intervals, intervals_of
+from rankreg_bench.gains import ensemble_gain, measure_draws
 from rankreg_bench.grids import DATA, EXPERIMENTS, plan_run, plans_of
 from rankreg_bench.records import Cell, Grid, Outcome, RecordFolder, Selection
 from tests.bench.handmade import part, write, write_all
@@ -123,7 +124,7 @@ def test_the_gain_of_ensembles_is_the_papers_delta(grids: dict[str, Grid]) -> No
     aucs = [
         value(loss, "rankreg", "auc") - max(value(loss, arm, "auc") for arm in ("base", "alm")) for loss in LOSSES
     ]
-    found = ensemble_gains(grid, NAME, LOSSES, "rankreg", ("base", "alm"))
+    found = ensemble_gain(grid, NAME, LOSSES, "rankreg", BETTER).by_measure
     assert found["fpr@95"].estimate == pytest.approx(np.mean(fprs))
     assert found["auc"].estimate == pytest.approx(np.mean(aucs))
     assert grid.shared(NAME, LOSSES, ("rankreg", "base", "alm"))[0] == LOSSES
@@ -153,7 +154,7 @@ def test_the_interval_of_an_fpr_gain_covers_the_truth_as_often_as_it_says() -> N
         for (loss, arm), shift in shifts.items():
             values = (common + random.normal(size=180)) / np.sqrt(2) + shift * labels
             cells[NAME, loss, arm] = Cell(NAME, 1, {0: Scores(np.arange(180), labels, values)})
-        found = ensemble_gains(Grid("official", cells), NAME, LOSSES, "rankreg", ("buffer",))["fpr@95"]
+        found = ensemble_gain(Grid("official", cells), NAME, LOSSES, "rankreg", "buffer").by_measure["fpr@95"]
         inside += int(found.low <= gain <= found.high)
     assert 180 <= inside <= 200  # 90 to 100 %: at 190 the binomial's own spread is 3
 
@@ -162,7 +163,7 @@ def test_the_interval_of_a_single_fpr_gain_is_that_of_a_comparison(grids: dict[s
     grid = grids["extended"]
     first, second = (grid.cells[NAME, "bce", arm].mean for arm in ("rankreg", "base"))
     expected = compare(first.labels, first.values, second.values, tpr=0.95).fpr
-    found = ensemble_gains(grid, NAME, ["bce"], "rankreg", ("base",))["fpr@95"]
+    found = ensemble_gain(grid, NAME, ["bce"], "rankreg", "base").by_measure["fpr@95"]
     assert (found.low, found.high) == pytest.approx((-100 * expected.high, -100 * expected.low), abs=4)
 
 
@@ -172,7 +173,7 @@ def test_the_error_of_a_single_auc_gain_is_delongs(grids: dict[str, Grid]) -> No
     areas, covariance = aucs(first.labels == 1, [first.values, second.values])
     middle, error = areas[0] - areas[1], np.sqrt(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
     expected = 100 * (middle + norm.ppf([0.025, 0.975]) * error)
-    found = ensemble_gains(grid, NAME, ["bce"], "rankreg", ("buffer",))["auc"]
+    found = ensemble_gain(grid, NAME, ["bce"], "rankreg", "buffer").by_measure["auc"]
     assert (found.low, found.high) == pytest.approx(tuple(expected), abs=2e-3)
 
 
@@ -186,11 +187,11 @@ def test_only_splits_that_both_arms_have_are_compared(tmp_path: Path) -> None:
     assert found is not None
     assert (found.splits, found.losses) == ((1, 2), ("bce",))
     assert pair(grid, NAME, ["bce"], "rankreg", "alm") is None
-    gain = ensemble_gains(grid, NAME, ["bce", "s-ml"], "rankreg", ("buffer",))["auc"]
-    assert grid.shared(NAME, ["bce", "s-ml"], ("rankreg", "buffer")) == (("bce",), (1, 2))
+    gain = ensemble_gain(grid, NAME, ["bce", "s-ml"], "rankreg", "buffer")
+    assert (gain.losses, gain.splits) == (("bce",), (1, 2))
     fewer = [grid.cells[NAME, "bce", arm].on((1, 2)).ensemble["auc"].estimate for arm in ("rankreg", "buffer")]
-    assert gain.estimate == pytest.approx(fewer[0] - fewer[1])
-    assert ensemble_gains(grid, NAME, ["bce"], "rankreg", ("alm",)) == {}
+    assert gain.by_measure["auc"].estimate == pytest.approx(fewer[0] - fewer[1])
+    assert ensemble_gain(grid, NAME, ["bce"], "rankreg", "alm").by_measure == {}
 
 
 def test_splits_that_agree_to_the_digit_are_no_evidence(tmp_path: Path) -> None:
@@ -270,6 +271,13 @@ def test_contrasts_set_variants_against_their_method_and_ranking_against_the_buf
 def test_what_was_seen_on_the_first_splits_is_asked_of_others() -> None:
     assert {plan.split for plan in plans_of("last-epoch", "compact")} == set(range(5, 15))
     assert {plan.config["seed"] for plan in plans_of("last-epoch", "compact", splits=2)} == {5, 6}
+
+
+def test_an_experiment_has_its_own_number_of_splits_in_its_own_preset() -> None:
+    counts = {"elpv": 5, "elpv-ceiling": 5, "gains": 5, "methods": 10, "cifar100-100": 10}
+    assert {name: len({plan.split for plan in plans_of(name, "converged")}) for name in counts} == counts
+    assert len({plan.split for plan in plans_of("elpv", "smoke")}) == 2
+    assert len(plans_of("gains", "converged")) == 2 * 2 * 3 * 5
 
 
 def test_settings_are_never_judged_on_a_test_set(tmp_path: Path) -> None:

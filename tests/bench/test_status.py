@@ -17,11 +17,12 @@ def test_status_counts_runs_and_reckons_the_time_left(run: Run, tmp_path: Path) 
     home = tmp_path / "records"
     for plan in plans[:4]:
         write(home, plan, seconds=100)
-    found = status_of(home, workers=2)
-    (one,) = [one for one in found.standings if one.experiment == "buffer-policy"]
+    standings, lines = status_of(home, workers=2)
+    (one,) = [one for one in standings if one.experiment == "buffer-policy"]
     assert (one.done, one.total, one.seconds) == (4, len(plans), 100.0)
     assert one.hours == pytest.approx((len(plans) - 4) * 100 / 2 / 3600)
-    assert found.size == sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+    size = sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+    assert lines[0] == f"{home}: 4 records, {size / 1e6:.2f} MB"
     status, out, _ = run("bench", "status")
     assert status == 0
     assert f"4/{len(plans)}" in out

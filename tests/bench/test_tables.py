@@ -107,6 +107,15 @@ def test_a_table_without_any_record_is_dashes_beside_the_published_values(run: R
     assert "20 of 20 runs are missing" in out
 
 
+def test_rows_of_several_losses_name_the_loss(run: Run) -> None:
+    words = ("--preset", "converged", "--only", "cifar100-100", "--test", "official")
+    status, out, _ = run("bench", "table", "gains", *words)
+    labels = {line.split("  ")[0].strip() for line in out.splitlines()}
+    assert status == 0
+    assert {"LDAM base loss", "LDAM + buffer", "CB-BCE base loss", "CB-BCE + buffer"} <= labels
+    assert "30 of 30 runs are missing" in out
+
+
 def test_every_table_names_what_it_could_have_detected_and_how_many_comparisons_it_makes(table: Run) -> None:
     for words in (("cifar100-100", *ONLY), ("label-noise",), ("multiclass",)):
         _, out, _ = table("table", *words)
