@@ -54,6 +54,7 @@ def fit(
     calibration: Annotated[float, typer.Option(help="Share held out to certify the threshold.")] = 0.2,
     test: Annotated[float, typer.Option(help="Share set aside and looked at once, at the end.")] = 0.0,
     describe: Annotated[bool, typer.Option("--describe", help="Say how each column is read, and stop.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the model of other data in --out.")] = False,
     learner: Annotated[
         list[str] | None,
         _training("Learner to use instead of the average of all, e.g. boosting; repeatable; several are averaged."),
@@ -88,8 +89,8 @@ def fit(
     the samples that judge the recall. Exit status 1: they cannot be kept. The model is then saved with the
     threshold of the TPR alone, and it is said which promises conflict and what would help.
 
-    If a fit is stopped, the same command goes on. To train networks in two processes, type
-    `torchrun --nproc-per-node 2 -m rankreg fit` in place of `rankreg fit`.
+    If a fit is stopped, the same command goes on. A fit of other data in --out is replaced only with --force. To
+    train networks in two processes, type `torchrun --nproc-per-node 2 -m rankreg fit` in place of `rankreg fit`.
 
     Examples:
         rankreg fit claims.csv --target fraud --positive yes --out model
@@ -157,6 +158,7 @@ def fit(
                 seed=chosen.seed,
                 config=chosen,
                 backbone=backbone,
+                force=force,
             )
         except Interrupted as stopped:
             if _is_first():

@@ -46,7 +46,8 @@ def summary_lines(fitted: Fitted) -> Lines:
     decoded = images if card.preprocessing["kind"] == "image" else ""
     files = f"{fitted.folder}: bundle/ is the model,{decoded} run/ lets a stopped fit go on, summary.json"
     look = f"open {fitted.report} in a browser" if fitted.report.endswith(".html") else fitted.report
-    return [*lines, ("Files", files), ("Look at it", look)]
+    before = [("Replaced", f"the model that {fitted.folder} held before")] if fitted.replaced else []
+    return [*lines, ("Files", files), *before, ("Look at it", look)]
 
 
 def _otherwise(certified: bool, other: float | None) -> str:
