@@ -15,6 +15,7 @@ from rankreg.bundle import Bundle, Evaluation, Threshold
 from rankreg.bundle.card import versions_of
 from rankreg.bundle.ensemble import Ensemble, FrozenBackbone, learner_card
 from rankreg.bundle.evaluation import evaluate_scores, write_scores
+from rankreg.bundle.fingerprint import Fingerprint
 from rankreg.bundle.storage import CARD, INNER, save_ensemble
 from rankreg.datasets.splits import OwnData, OwnImages
 from rankreg.datasets.table import OwnTable
@@ -243,6 +244,7 @@ def fit(
         classes=data.classes,
         threshold=chosen,
         training={"learners": list(names), "folds": count, "seed": seed},
+        fitted_on=Fingerprint.of(prepared.inputs, data.labels),
         parts={name: _counted(data, rows) for name, rows in parts.items()},
         # without seconds: a bundle does not depend on how long a fit took
         metrics=json_value({name: one.to_dict() for name, one in evaluations.items()} | {"learners": untimed}),

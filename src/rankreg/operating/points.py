@@ -15,7 +15,7 @@ from rankreg.operating.units import Judged, Per, UnitSizes, rows_of, shares_unit
 
 FprMethod = Literal["clopper-pearson", "dkw", "units", "units at any threshold"]
 FindingName = Literal[
-    "reversed", "below-chance", "chance", "two-values", "alarms-on-everything", "alarms-at-random"
+    "reversed", "below-chance", "chance", "two-values", "alarms-on-everything", "alarms-at-random", "training-data"
 ]
 NEARLY_ALL = 0.95  # a threshold that this share of the negatives reaches alarms on everything
 
@@ -290,7 +290,8 @@ class Finding(Record):
     """Something to know before any number.
 
     Attributes:
-        name: "reversed", "below-chance", "chance", "two-values", "alarms-on-everything" or "alarms-at-random".
+        name: "reversed", "below-chance", "chance", "two-values", "alarms-on-everything", "alarms-at-random", or
+            "training-data" from `evaluate` of a bundle.
         sentence: what was found and what to do.
         refuses: whether no threshold of these scores should be certified.
         useless: whether no threshold, or not this one, is shown to be better than chance.
