@@ -1,11 +1,11 @@
 """What the threshold of a bundle promises, in words: verdict first, and never more than is proven or simulated."""
 
 from rankreg.bundle.card import Threshold
-from rankreg.notation import percent, share
+from rankreg.notation import percent, rounded_threshold, share
 from rankreg.operating import PromisedPoint, Review
 from rankreg.operating.points import assumption
 from rankreg.report import promise_text
-from rankreg.report.text import GIVE_PREVALENCE, rounded_threshold
+from rankreg.report.text import GIVE_PREVALENCE
 
 Lines = list[tuple[str, str]]
 

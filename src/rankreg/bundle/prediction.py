@@ -289,8 +289,9 @@ def read_chunks(data: Path | str, card: BundleCard, *, labels: LabelRule | None 
     is_images = path.is_dir() or path.suffix.lower() in SUFFIXES
     wants_images = card.preprocessing["kind"] == "image"
     if is_images != wants_images:
-        needed, given = ("images", "a table") if wants_images else ("a table", "images")
-        raise ValueError(f"the bundle {card.name!r} takes {needed}, {path} is {given}")
+        needed = "an image or a folder of them" if wants_images else "a table: a CSV or Parquet file"
+        given = "a folder" if path.is_dir() else "an image" if is_images else "a table"
+        raise ValueError(f"{path} is {given}, but the model {card.name!r} takes {needed}")
     return _images(path, card, labels) if is_images else _rows(path, card.preprocessing, labels)
 
 

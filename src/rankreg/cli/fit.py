@@ -11,6 +11,7 @@ import typer
 
 from rankreg.cli import options as opt
 from rankreg.cli.data import Groups, Negative, RestNegative, Size, takes_table_options
+from rankreg.notation import short_name, short_quotes
 from rankreg.safe_files import is_stream
 from rankreg.terminal import say, show_lines, show_table
 
@@ -22,6 +23,7 @@ Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder o
 BundleFolder = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="The folder that `fit --out` wrote.", show_default=False)
 ]
+LONGEST_PROBLEM = 300  # characters
 CONFIG_HELP = "TOML file with any setting of the training, e.g. batch_size = 32; `rankreg tune` writes such files."
 
 
@@ -186,7 +188,7 @@ def _show_columns(found: "OwnData") -> None:
         from rankreg.datasets.description import describe
 
         for line in describe(found):
-            say(line)
+            say(short_quotes(line))
         say("")
     elif found.units is None and (suspicion := suspected_groups(found.ids.tolist())) is not None:
         say(f"Beware: {suspicion}", err=True)
@@ -273,7 +275,7 @@ def predict(
     from rankreg.bundle import load_bundle
     from rankreg.bundle import predict as run_predict
     from rankreg.bundle.card_text import answer_lines, promise_lines
-    from rankreg.report.text import rounded_threshold
+    from rankreg.notation import rounded_threshold
 
     model = load_bundle(bundle)
     found = run_predict(model, data, out)
@@ -317,7 +319,7 @@ def export(
     """
     from rankreg.bundle import export_onnx, load_bundle
     from rankreg.bundle.onnx_file import check_onnx_path
-    from rankreg.report.text import rounded_threshold
+    from rankreg.notation import rounded_threshold
 
     check_onnx_path(out, force=force)
     model = load_bundle(bundle)
@@ -337,7 +339,8 @@ def _name_unreadable(count: int, examples: tuple[str, ...], fate: str) -> None:
     """Say which samples have no score, and leave with a status that scripts see."""
     if count:
         more = ", …" if count > len(examples) else ""
-        say(f"{count:,} could not be scored and {fate}: {', '.join(examples)}{more}", err=True)
+        said = ", ".join(short_name(one, LONGEST_PROBLEM) for one in examples)
+        say(f"{count:,} could not be scored and {fate}: {said}{more}", err=True)
         raise typer.Exit(1)
 
 

@@ -62,12 +62,13 @@ from rankreg.operating.units import Per
 from rankreg.pool import cores, return_freed_memory
 from rankreg.report import Model, Settings, write
 from rankreg.scores import Scores
-from rankreg.terminal import progress_bar
+from rankreg.terminal import SparseLog, progress_bar
 from rankreg.train import TrainConfig
 from rankreg.train.folder import write_json
 
 NETWORK = "network"
 LARGE = 500_000  # numbers in a table
+MANY_ROWS = 10_000  # with fewer, trees are built in steps so short that threads mostly wait for each other
 FROZEN = "frozen"
 TPRS = (0.98, 0.95, 0.90)
 
@@ -286,7 +287,8 @@ def _cross_fitted(
 ) -> CrossFitted | None:
     """The learners, cross-fitted on these rows; None in all processes but the first."""
     units, labels, views = data.units_of(rows), data.labels[rows], prepared.views(rows)
-    threads = cores() if prepared.inputs.size > LARGE else 1  # on small tables a second thread only waits
+    is_large = prepared.inputs.size > LARGE and len(rows) >= MANY_ROWS
+    threads = cores() if is_large else 1  # on small tables a second thread only waits
     rounds = 1 if NETWORK in names else None  # networks take long
     dealt = replace(folds_for(labels, units, folds, seed, rounds=rounds), threads=threads)
     finished = FinishedLearners.open(home / "run", prepared, rows, dealt)
@@ -298,12 +300,15 @@ def _cross_fitted(
     world = join(config.device)
     found: dict[str, OutOfFold] = {}
     ordered = sorted(chosen, key=lambda name: name != NETWORK)  # processes that only help with it are done first
+    log = SparseLog()
     with progress_bar(shown=progress if NETWORK not in chosen else False) as bar:
         task = bar.add_task("cross-fitting", total=len(chosen))
-        for name in ordered:
+        for place, name in enumerate(ordered, 1):
             if world.rank != 0 and name != NETWORK:
                 break
             bar.update(task, description=f"cross-fitting {name}")
+            if bar.disable and progress is not False and world.rank == 0:
+                log.note(f"cross-fitting {name}, learner {place} of {len(ordered)}")
             members = finished.members(name, chosen[name]) if name != NETWORK else None
             found[name] = cross_fit(chosen[name], name, views.anew(), labels, dealt, members=members)
             return_freed_memory()
