@@ -333,7 +333,8 @@ def check_binary(y_true: ArrayLike, y_score: ArrayLike) -> tuple[Bools, Floats]:
     if count in (0, len(labels)):
         missing = "positives" if count == 0 else "negatives"
         raise ValueError(
-            f"undefined without {missing}: all {len(labels):,} samples are {'positive' if count else 'negative'}"
+            f"undefined without {missing}: all {len(labels):,} samples are {'positive' if count else 'negative'};"
+            " give samples of both classes"
         )
     return positive, scores
 

@@ -52,9 +52,14 @@ def look_up(table: Mapping[str, Value], name: str, what: str) -> Value:
 
 
 def did_you_mean(name: str, valid: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """A question that suggests the nearest valid name; empty if none is near."""
-    near = get_close_matches(name, list(valid), n=1, cutoff=cutoff)
-    return f"did you mean {near[0]!r}? " if near else ""
+    """A question that suggests the nearest valid name, in any case; empty if none is near.
+
+    >>> did_you_mean("age", ["Age ", "sex"])
+    "did you mean 'Age '? "
+    """
+    folded = {one.strip().casefold(): one for one in valid}
+    near = get_close_matches(name.strip().casefold(), folded, n=1, cutoff=cutoff)
+    return f"did you mean {folded[near[0]]!r}? " if near else ""
 
 
 def renamed(**new_names: str) -> Callable[[Callable[Given, Value]], Callable[Given, Value]]:

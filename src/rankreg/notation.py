@@ -2,10 +2,15 @@
 
 import json
 import math
+import re
 from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 Lines = list[tuple[str, str]]  # results as text: a heading and a sentence each
+
+LONGEST_NAME = 60  # characters
+_QUOTED = re.compile(rf"""(?<!\w)(['"])((?:(?!\1)[^\n]){{{LONGEST_NAME + 1},}})\1(?!\w)""")
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,47 @@ def number(value: float, *, up: bool | None = None) -> str:
     if up is not None:
         scaled = math.ceil(scaled - 1e-9) if up else math.floor(scaled + 1e-9)
     return f"{scaled / 10**digits:,.{digits}f}"
+
+
+def rounded_threshold(value: float, digits: int = 6, *, up: bool = False) -> str:
+    """A threshold with a few digits, rounded down: a lower threshold never loses an alarm.
+
+    Nines are not digits: below 1 they are kept, and as many digits follow.
+
+    digits: how many, at most. up: round up, for the lower end of a range.
+
+    >>> rounded_threshold(0.30712345678), rounded_threshold(0.9999987654321, 3), rounded_threshold(-2.0)
+    ('0.307123', '0.99999876', '-2')
+    """
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    exact = Decimal(repr(float(value)))
+    size = 1 - exact if Decimal("0.9") < exact < 1 else abs(exact)
+    places = digits - 1 - size.adjusted()
+    if places < 0 and exact.adjusted() < 15:
+        places = 0  # all digits before the point
+    rounding = ROUND_CEILING if up else ROUND_FLOOR
+    kept = exact.scaleb(places).to_integral_value(rounding).scaleb(-places)
+    return repr(float(kept)).removesuffix(".0")
+
+
+def short_name(name: str, most: int = LONGEST_NAME) -> str:
+    """A name from the data for people to read: its middle is left out if it is long. JSON has it whole.
+
+    >>> short_name("benign"), short_name("a" * 5000 + "z", 10)
+    ('benign', 'aaaaaa…aaz')
+    """
+    end = most // 3
+    return name if len(name) <= most else f"{name[: most - end - 1]}…{name[len(name) - end :]}"
+
+
+def short_quotes(text: str) -> str:
+    """A sentence with the long names in quotes shortened.
+
+    >>> short_quotes(f"column 'age' holds {'x' * 5000!r}") == f"column 'age' holds '{short_name('x' * 5000)}'"
+    True
+    """
+    return _QUOTED.sub(lambda found: found[1] + short_name(found[2]) + found[1], text)
 
 
 def signed(value: float, digits: int = 1) -> str:

@@ -217,7 +217,10 @@ def saved_point(path: Path, tpr: float | None = None) -> DeployedPoint:
     )
     if path.is_dir():
         places = [path / name for name in ("summary.json", "bundle/bundle.json", "bundle.json")]
-        path = next((place for place in places if place.is_file()), places[0])
+        found = [place for place in places if place.is_file()]
+        if not found:
+            raise ValueError(f"{path} holds neither a fit nor a bundle{advice}")
+        path = found[0]
     content = read_json(path, advice)
     if isinstance(content, dict) and isinstance(content.get("threshold"), dict):  # of a fit
         content = content["threshold"] | {"threshold": content["threshold"].get("value")}

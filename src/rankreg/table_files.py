@@ -53,7 +53,7 @@ def check_columns(wanted: Iterable[str], header: Iterable[Any], what: str) -> No
     there = [str(name) for name in header]
     missing = [name for name in wanted if name not in there]
     if missing:
-        hint = did_you_mean(missing[0], there)
+        hint = next(filter(None, (did_you_mean(name, there) for name in missing)), "")
         names = ", ".join(map(repr, missing))
         raise ValueError(f"{what} has no column {names}: {hint}it has {', '.join(map(repr, there[:20]))}")
 
@@ -230,8 +230,13 @@ def readable_csv(path: Path, *, encoding: str | None = None) -> Iterator[None]:
         pd.errors.EmptyDataError,
         UnicodeDecodeError,
     ) as error:
-        is_other = encoding is not None and isinstance(error, UnicodeDecodeError)
-        hint = ". If it is a text in another encoding, name it with --encoding" if is_other else ""
+        if isinstance(error, pd.errors.EmptyDataError):
+            raise ValueError(f"{path} is not a table in CSV: it is empty") from error
+        hint = ""
+        if isinstance(error, UnicodeDecodeError):
+            hint = ". Save it as CSV in UTF-8"
+            if encoding is not None:
+                hint = ". If it is a text in another encoding, name it with --encoding"
         raise ValueError(f"{path} is not a table in CSV: {_first_line(error)}{hint}") from error
     except ImportError as error:  # pandas reads .zst with a package of its own
         raise ValueError(f"reading {path.name} needs another package ({error}), or unpack the file") from error

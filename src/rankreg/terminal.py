@@ -4,6 +4,7 @@ import codecs
 import inspect
 import io
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,8 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
+
+from rankreg.notation import short_name, short_quotes
 
 __all__ = ["say"]
 
@@ -33,6 +36,7 @@ SPELLED = {
     "±": "+/-",
 }
 HANDLER = "rankreg.spelled"
+SILENCE = 30  # seconds
 
 
 def printable(text: str) -> str:
@@ -96,6 +100,22 @@ def progress_bar(*, shown: bool | None = None, in_bytes: bool = False) -> Progre
     )
 
 
+class SparseLog:
+    """Lines on the standard error for a log file, where no bar is shown: not more than one in 30 seconds.
+
+    The first 30 seconds are silent, so that short tasks say nothing.
+    """
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def note(self, text: str) -> None:
+        """Print what begins now, unless a line was printed or the log was begun just before."""
+        if time.monotonic() - self._last >= SILENCE:
+            say(text, err=True)
+            self._last = time.monotonic()
+
+
 @contextmanager
 def waiting(text: str) -> Iterator[None]:
     """A spinner on a terminal, nothing elsewhere."""
@@ -116,7 +136,7 @@ def show_lines(lines: Iterable[tuple[str, str]], *, err: bool = False) -> None:
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
     for heading, sentence in lines:
-        grid.add_row(Text(heading), Text(sentence))
+        grid.add_row(Text(heading), Text(short_quotes(sentence)))
     if grid.row_count:
         Terminal(stderr=err, highlight=False).print(grid)
 
@@ -127,6 +147,7 @@ def show_table(rows: Sequence[tuple[str, ...]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    rows = [tuple(map(short_name, row)) for row in rows]
     console, header = Terminal(highlight=False), rows[0]
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     if sum(widths) + len(widths) > console.width:  # a cropped table would lose numbers

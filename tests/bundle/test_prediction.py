@@ -264,7 +264,7 @@ def test_images_are_scored_as_in_the_fit_whatever_the_chunk(
     ("bundle", "data", "message"),
     [
         ("table", "images", "takes a table"),
-        ("image", "data.csv", "takes images"),
+        ("image", "data.csv", "takes an image"),
         ("image", "empty", "holds no images"),
         ("table", "absent.csv", "no file or folder"),
     ],

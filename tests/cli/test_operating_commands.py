@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rankreg.notation import number
+from rankreg.notation import number, rounded_threshold
 from rankreg.operating import certify, compare, drift, monitor, positives_until_alarm, recertify
 from tests.conftest import Run
 
@@ -36,7 +36,7 @@ def test_certify_prints_what_the_function_returns(run: Run, table: pd.DataFrame)
 def test_certify_speaks_plainly(run: Run, table: pd.DataFrame) -> None:
     point = certify(table["truth"], table["model output"], prevalence=0.006)
     _, out, _ = run("certify", "scores.csv", *COLUMNS, "--prevalence", "0.006")
-    assert f"alarm when score ≥ {point.threshold!r}" in out
+    assert f"alarm when score ≥ {rounded_threshold(point.threshold)}" in out
     lines = out.splitlines()
     assert re.findall(r"[\d.]+ %", lines[0]) == ["95 %", "95 %"]
     assert f"{number(1000 * (1 - 0.006) * point.fpr)} false alarms per 1,000 samples" in lines[1]
@@ -50,7 +50,7 @@ def test_certify_by_group_and_for_several_targets(run: Run, table: pd.DataFrame)
     assert list(found["points"]) == ["f", "m"]
     assert found["everyone"]["threshold"] == min(point["threshold"] for point in found["points"].values())
     _, out, _ = run("certify", "scores.csv", *COLUMNS, "--group", "sex", "--tpr", "0.95")
-    assert repr(found["points"]["f"]["threshold"]) in out
+    assert rounded_threshold(found["points"]["f"]["threshold"]) in out
     assert "in every group" in out
     _, out, _ = run("certify", "scores.csv", *COLUMNS, "--tpr", "0.9", "--tpr", "0.98", "--json")
     assert [point["tpr"] for point in json.loads(out)["points"]] == [0.98, 0.9]

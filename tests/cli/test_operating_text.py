@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rankreg.notation import number, share
+from rankreg.notation import number, rounded_threshold, share
+from rankreg.operating import certify_promises
+from rankreg.report.promise_text import promised_threshold
 from tests.cli.test_operating_commands import COLUMNS, write
 from tests.conftest import Run
 
@@ -27,7 +29,7 @@ def test_long_group_names_hide_no_number(
         for text in (
             name,
             f"{point['positives']:,}",
-            repr(point["threshold"]),
+            rounded_threshold(point["threshold"]),
             share(point["recall"]),
             share(point["fpr"]),
             share(point["fpr_at_most"], up=True),
@@ -70,7 +72,7 @@ def test_no_price_is_named_where_there_is_none(run: Run) -> None:
     assert re.search(r"^Guarantee +free", out, re.MULTILINE)
     rows = "1,1\n" * 390 + "1,0.5\n" * 7 + "0,0\n" * 300 + "0,0.7\n" * 9
     _, out, _ = run("certify", write("y,s\n" + rows), *asked)
-    assert re.search(r"usual threshold 1\.0, .+ 98 % with a chance of at most", " ".join(out.split()))
+    assert re.search(r"usual threshold 1, .+ 98 % with a chance of at most", " ".join(out.split()))
 
 
 def test_monitor_says_that_without_labels_every_row_counts(run: Run, table: pd.DataFrame) -> None:
@@ -96,3 +98,44 @@ def test_a_missing_file_is_named_without_a_number_of_the_system(run: Run) -> Non
     assert (status, out) == (2, "")
     assert "absent.csv" in error
     assert "[Errno" not in error
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("certify", "s.csv", "--tpr", "0.9"),
+        ("certify", "s.csv", "--tpr", "0.9", "--tpr", "0.8"),
+        ("certify", "s.csv", "--fpr", "0.2"),
+        ("certify", "s.csv", "--tpr", "0.9", "--fpr", "0.6"),
+        ("certify", "s.csv", "--tpr", "0.95", "--fpr", "0.01"),
+        ("certify", "s.csv", "--tpr", "0.8", "--precision", "0.4", "--review"),
+        ("certify", "s.csv", "--group", "g"),
+        ("certify", "s.csv", "--group", "g", "--fpr", "0.6"),
+        ("certify", "s.csv", "--cost-miss", "10", "--cost-alarm", "1"),
+        ("compare", "s.csv", "s.csv", "--score-b", "t", "--draws", "200"),
+        ("recertify", "s.csv", "--threshold", "0.1234567890123"),
+        ("monitor", "s.csv", "--threshold", "0.1234567890123"),
+    ],
+)
+def test_no_number_for_people_has_more_than_ten_digits(run: Run, asked: tuple[str, ...]) -> None:
+    generator, labels = np.random.default_rng(5), np.repeat([1, 0], [400, 1600])
+    scores = 1 / (1 + np.exp(-generator.normal(size=(2, 2000)) - 2 * labels))
+    frame = pd.DataFrame({"y": labels, "s": scores[0], "t": scores[1], "g": np.arange(2000) % 2})
+    frame.to_csv("s.csv", index=False)
+    _, out, error = run(*asked, "--label", "y", "--score", "s")
+    assert error == ""
+    assert "0." in out
+    assert re.findall(r"\d*\.\d{11,}", out) == []
+
+
+def test_a_threshold_that_is_typed_as_it_is_printed_keeps_the_promises() -> None:
+    generator, labels = np.random.default_rng(5), np.repeat([1, 0], [400, 1600])
+    scores = 1 / (1 + np.exp(-generator.normal(size=2000) - 2 * labels))
+    for asked in ({"tpr": 0.9}, {"fpr": 0.2}, {"tpr": 0.8, "fpr": 0.5}, {"precision": 0.4}):
+        found = certify_promises(labels, scores, **asked)  # type: ignore[call-overload]
+        typed = float(promised_threshold(found))
+        assert len(promised_threshold(found)) <= 12
+        if "tpr" in asked:
+            assert typed <= found.threshold
+        if found.lowest < found.highest:
+            assert found.lowest <= typed <= found.highest

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rankreg.notation import rounded_threshold
 from rankreg.operating import certify_promises, certify_review
+from rankreg.report.promise_text import promised_threshold
 from tests.cli.test_operating_commands import COLUMNS, result_of
 from tests.conftest import Run
 
@@ -35,7 +37,7 @@ def test_promises_are_said_first_and_then_the_price(run: Run, table: pd.DataFram
     lines = out.splitlines()
     assert re.findall(r"[\d.]+ %", lines[0]) == ["80 %", "30 %", "95 %"]
     assert "false alarms per 1,000" in lines[1]
-    assert f"alarm when score ≥ {found.threshold!r}" in out
+    assert f"alarm when score ≥ {promised_threshold(found)}" in out
     _, out, _ = run("certify", "scores.csv", *COLUMNS, "--alarms", "800", "--per-day", "4000")
     assert "at most 800 alarms per day" in out.splitlines()[0]
 
@@ -46,7 +48,7 @@ def test_a_conflict_is_status_one_and_says_what_would_help(run: Run, table: pd.D
     assert (status, error) == (1, "")
     (conflict,) = certify_promises(table["truth"], table["model output"], tpr=0.95, fpr=0.05).conflicts
     for one in conflict.closest:
-        assert repr(one.threshold) in out
+        assert rounded_threshold(one.threshold) in out
     assert out.startswith("Not certified")
     status, out, _ = run("certify", "scores.csv", *COLUMNS, *asked, "--json")
     assert status == 1
@@ -62,7 +64,7 @@ def test_a_review_prints_two_thresholds_and_its_load(run: Run, table: pd.DataFra
     assert result_of(out) == as_json(found.to_dict())
     out = run(*asked)[1]
     for value in (found.alarm_from, found.review_from):
-        assert repr(value) in out
+        assert rounded_threshold(value or 0.0) in out
     assert "reviews" in out.splitlines()[1]
     assert "per day" in run(*asked, "--per-day", "500")[1].splitlines()[1]
     status, out, _ = run(*asked[:-4], "--precision", "0.999", "--prevalence", "0.001")
@@ -114,7 +116,7 @@ def test_promises_in_groups_are_those_that_the_function_returns(
     assert list(found.points) == ["f", "m"]
     out = run(*arguments)[1]
     for point in found.points.values():
-        assert repr(point.threshold) in out
+        assert promised_threshold(point) in out
     left = found.uncertified["small clinic"]
     assert f"about {left.more_positives:,} more positives" in " ".join(out.split()).lower()
 
@@ -140,8 +142,8 @@ def test_reviews_in_groups_are_those_that_the_function_returns(run: Run, table: 
     assert result_of(out) == as_json(found.to_dict())
     out = run(*arguments)[1]
     for point in found.points.values():
-        assert repr(point.review_from) in out
-        assert repr(point.alarm_from) in out
+        assert rounded_threshold(point.review_from) in out
+        assert rounded_threshold(point.alarm_from) in out
     Path("review.json").write_text(run(*arguments, "--json")[1])
     status, _, error = run("monitor", "sites.csv", *COLUMNS, "--point", "review.json")
     assert (status, "a threshold for each group" in error) == (2, True)

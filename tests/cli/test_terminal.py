@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
+from rankreg import terminal
 from rankreg.terminal import Terminal, printable
 from tests.conftest import Run
 from tests.own_data import command
@@ -92,3 +94,33 @@ def test_what_the_machine_cannot_do_is_a_sentence(
     assert error.startswith("rankreg: ")
     assert "Traceback" not in error
     assert error.count("\n") == 1
+
+
+def test_long_names_are_short_on_the_screen_and_whole_in_json(run: Run) -> None:
+    sick, well, site = "S" * 5000, "W" * 5000, "g" * 3000
+    rows = "".join(
+        f"{sick if k % 2 else well},{k % 2 + k % 37 / 30},{site if k % 3 else 'h'}\n" for k in range(600)
+    )
+    Path("scores.csv").write_text(f"y,s,g\n{rows}")
+    asked = ("certify", "scores.csv", "--label", "y", "--score", "s", "--tpr", "0.8", "--positive", sick)
+    for more in ((), ("--group", "g"), ("--group", "g", "--fpr", "0.9")):
+        status, said, _ = run(*asked, *more)
+        assert status == 0
+        assert max(map(len, re.findall(r"\w+", said))) <= 60
+    record = json.loads(run(*asked, "--group", "g", "--json")[1])
+    assert (record["labels"]["positive"], record["labels"]["others"]) == (sick, [well])
+    assert site in record["points"]
+    status, _, refused = run(*asked[:-2])
+    assert status == 2
+    assert len(refused) < 400
+
+
+def test_a_long_task_says_now_and_then_what_it_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now)
+    log = terminal.SparseLog()
+    for now in (1.0, 29.0, 31.0, 50.0, 62.0):
+        log.note(f"at {now:g}")
+    assert capsys.readouterr().err.split("\n") == ["at 31", "at 62", ""]

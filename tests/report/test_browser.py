@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page
 
-from rankreg.notation import number, percent, share
+from rankreg.notation import number, percent, rounded_threshold, share
 from rankreg.operating import OperatingPoint, certify
 from rankreg.report import Model, Settings, write
 from rankreg.report.page import FORMATS
 from rankreg.report.sliders import price
-from rankreg.report.text import rounded_threshold
 from tests.browser import Open
 from tests.report.conftest import made_model
 from tests.report.test_page import HOSTILE

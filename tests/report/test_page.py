@@ -16,11 +16,12 @@ from sklearn.metrics import roc_curve
 
 from rankreg import __version__
 from rankreg.metrics import roc
+from rankreg.notation import rounded_threshold
 from rankreg.operating import Interval, certify, compare
 from rankreg.report import Model, Settings, write
 from rankreg.report.charts import histogram, roc_frames, roc_path
 from rankreg.report.page import render
-from rankreg.report.text import cards, rounded_threshold
+from rankreg.report.text import cards
 from rankreg.scores import Scores
 from tests.report.conftest import made_model
 
@@ -93,7 +94,7 @@ def test_a_threshold_in_use_is_shown_everywhere_instead_of_another(positives: in
     shown = re.findall(r'(?:data-value="threshold" data-as="text"|id="exact-0")>([^<]+)<', page)
     assert shown == [repr(lower.threshold)] * 2
     (card,) = cards([lower], (0.98,), 0.95, None)
-    assert repr(lower.threshold) in card.text
+    assert rounded_threshold(float(lower.threshold or 0)) in card.text
     if card.json is not None:
         alarms = np.count_nonzero(model.scores[model.labels == 0] >= highest - 1e-4)
         found = json.loads(card.json)

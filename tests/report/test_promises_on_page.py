@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import expect
 
-from rankreg.notation import number, percent, share
+from rankreg.notation import number, percent, rounded_threshold, share
 from rankreg.operating import (
     PromisedGroups,
     PromisedPoint,
@@ -26,7 +26,6 @@ from rankreg.report import Model, Settings, write
 from rankreg.report.page import render
 from rankreg.report.promise_rows import shown_promises
 from rankreg.report.promise_text import Promised, promise_lines, promise_table, review_lines
-from rankreg.report.text import rounded_threshold
 from rankreg.scores import Scores
 from tests.browser import Open
 from tests.conftest import Run

@@ -23,6 +23,7 @@ from pydantic import (
 
 from rankreg import __version__
 from rankreg.backbones import TimmShape
+from rankreg.bundle.fingerprint import Fingerprint
 from rankreg.datasets.images import MOST_PIXELS, SMALLEST
 from rankreg.datasets.preprocessing import CategoricalColumn, NumericColumn, QuantileColumn
 from rankreg.labels import LabelRule
@@ -311,6 +312,8 @@ class BundleCard(_Part):
         metrics: the evaluation on the untouched test part.
         versions: of Python and of packages, when the model was made.
         weights: the file with the weights, and its hash.
+        fitted_on: the fingerprint of all samples of the fit; None in bundles of older versions, and where
+            none was taken.
 
     >>> BundleCard.model_fields["format"].default
     'rankreg-bundle'
@@ -331,6 +334,7 @@ class BundleCard(_Part):
     metrics: dict[str, Any]
     versions: dict[str, str]
     weights: Weights
+    fitted_on: Fingerprint | None = None
 
     @property
     def labels(self) -> LabelRule:

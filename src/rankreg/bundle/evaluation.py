@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankreg.bundle.card import Threshold
 from rankreg.metrics import Floats, raises_alarm
-from rankreg.notation import Lines, Record, number, percent, share
+from rankreg.notation import Lines, Record, number, percent, rounded_threshold, share
 from rankreg.operating import Finding, Interval, Review, ScoreSummary, auc_interval, findings, fpr_at_tpr_interval
 from rankreg.operating.guarantees import dependent_share
 from rankreg.operating.intervals import share_interval
@@ -19,7 +19,6 @@ from rankreg.operating.points import alarms_per_1000
 from rankreg.operating.score_summary import Evidence, evidence
 from rankreg.operating.spans import AT_LEAST
 from rankreg.operating.units import Trials, UnitSizes, rows_of, units_of
-from rankreg.report.text import rounded_threshold
 from rankreg.safe_files import write_whole
 from rankreg.scores import Scores
 

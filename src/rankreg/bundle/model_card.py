@@ -11,11 +11,11 @@ from typing import Any
 
 from rankreg.bundle.card import BundleCard, ImageInputs, TableInputs, Threshold, read_inputs
 from rankreg.bundle.evaluation import per_thousand
-from rankreg.notation import Lines, percent, share
+from rankreg.notation import Lines, percent, rounded_threshold, share
 from rankreg.operating import Interval, PromisedPoint, Review
 from rankreg.operating.points import assumption
 from rankreg.report import promise_text
-from rankreg.report.text import GIVE_PREVALENCE, rounded_threshold
+from rankreg.report.text import GIVE_PREVALENCE
 from rankreg.terminal import printable
 
 FILE = "README.md"

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from rankreg.bundle.card import BundleCard
 from rankreg.bundle.evaluation import ANSWERS, Evaluation, answers_to, evaluate_scores
+from rankreg.bundle.fingerprint import Recogniser
 from rankreg.bundle.storage import CARD, Bundle
 from rankreg.datasets.columns import ColumnPlan
 from rankreg.datasets.images import SUFFIXES, class_folders, folder_labels, read_image, walk_images
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.labels import LabelRule, listing, read_labels
-from rankreg.operating import ScoreSpool, ScoreSummary
+from rankreg.operating import Finding, ScoreSpool, ScoreSummary
 from rankreg.safe_files import check_not_read, whole_file
 from rankreg.table_files import check_columns, table_chunks
 from rankreg.terminal import progress_bar
@@ -32,6 +33,12 @@ ROWS = 20_000  # read at once
 SHOWN = 5  # examples of samples without a score
 NAMED = 1000  # samples without a score that an evaluation names
 COLUMNS = ("id", "score", "alarm", "problem")  # and "answer" where there are three
+TRAINING_DATA = Finding(
+    "training-data",
+    "The model was fitted on these samples, so the numbers below look better than they will be. Evaluate it on"
+    " samples that the fit has not seen; for these, the report of the fit judges each by members that have not seen"
+    " it",
+)
 NOT_FINITE = "the model's score is not a finite number"
 
 
@@ -166,6 +173,7 @@ def evaluate(
     """Score labelled data and measure recall, FPR, alarms and precision at the bundle's threshold.
 
     Samples that cannot be read or scored are left out and named; `predict` raises an alarm for each.
+    The first finding is "training-data" if the data are those of the fit, or begin with them.
     Labels are read as in the fit. Memory grows with the positives only: many negatives' scores wait
     in a temporary file, 4 bytes each.
 
@@ -202,6 +210,7 @@ def evaluate(
     rule = replace(known, negative=(*known.negative, *negative), rest_negative=known.rest_negative or rest_negative)
     threshold = bundle.card.threshold
     left_out, unreadable = 0, list[str]()
+    fitted_on = Recogniser(bundle.card.fitted_on)
     with ExitStack() as opened:
         spool = opened.enter_context(ScoreSpool(np.float32))
         file = None if out is None else opened.enter_context(_new_file(out, data))
@@ -211,6 +220,7 @@ def evaluate(
             assert chunk.labels is not None  # they were asked for
             good = np.asarray([not problem for problem in chunk.problems], dtype=bool)
             spool.add(chunk.labels[good] == 1, values[good])
+            fitted_on.add(chunk.inputs, chunk.labels[good])
             if file is not None:
                 rows = zip(chunk.ids, chunk.labels.tolist(), map(str, values), strict=True)
                 file.write(csv_lines(compress(rows, good)))
@@ -222,6 +232,8 @@ def evaluate(
             raise ValueError(f"{data} holds no sample that can be scored{first}")
         summary = spool.summary(levels=threshold.levels)
         evaluation = evaluate_scores(summary, threshold=threshold, confidence=confidence)
+    if fitted_on.found:
+        evaluation = replace(evaluation, findings=(TRAINING_DATA, *evaluation.findings))
     return Evaluated(evaluation, summary, left_out, tuple(unreadable))
 
 
@@ -277,8 +289,9 @@ def read_chunks(data: Path | str, card: BundleCard, *, labels: LabelRule | None 
     is_images = path.is_dir() or path.suffix.lower() in SUFFIXES
     wants_images = card.preprocessing["kind"] == "image"
     if is_images != wants_images:
-        needed, given = ("images", "a table") if wants_images else ("a table", "images")
-        raise ValueError(f"the bundle {card.name!r} takes {needed}, {path} is {given}")
+        needed = "an image or a folder of them" if wants_images else "a table: a CSV or Parquet file"
+        given = "a folder" if path.is_dir() else "an image" if is_images else "a table"
+        raise ValueError(f"{path} is {given}, but the model {card.name!r} takes {needed}")
     return _images(path, card, labels) if is_images else _rows(path, card.preprocessing, labels)
 
 

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import typer
 
 from rankreg.cli import data, deployed, fit, operating, tune
+from rankreg.notation import short_quotes
 from rankreg.terminal import lay_out_help, say, spell_what_cannot_be_encoded
 
 app = typer.Typer(
@@ -91,7 +92,7 @@ def _sentence(error: Exception) -> str:
         return f"the memory of this machine is not enough: use less data or a smaller network ({error})"
     if isinstance(error, RecursionError):
         return "a file is nested too deeply to be read"
-    text = str(error) or type(error).__name__
+    text = short_quotes(str(error)) or type(error).__name__
     if (
         isinstance(error, OSError) and error.strerror
     ):  # without "[Errno 2]" and the name that a new file has at first

@@ -13,7 +13,7 @@ import typer
 
 from rankreg.cli import options as opt
 from rankreg.cli.data import Groups, Negative, RestNegative, Size, takes_table_options
-from rankreg.notation import Lines, percent
+from rankreg.notation import Lines, percent, short_name, short_quotes
 from rankreg.safe_files import is_stream
 from rankreg.terminal import say, show_lines, show_table
 
@@ -27,6 +27,7 @@ Data = Annotated[Path, typer.Argument(help="A table (CSV, Parquet) or a folder o
 BundleFolder = Annotated[
     Path, typer.Argument(metavar="BUNDLE", help="The folder that `fit --out` wrote.", show_default=False)
 ]
+LONGEST_PROBLEM = 300  # characters
 CONFIG_HELP = "TOML file with any setting of the training, e.g. batch_size = 32; `rankreg tune` writes such files."
 
 
@@ -59,6 +60,7 @@ def fit(
     calibration: Annotated[float, typer.Option(help="Share held out to certify the threshold.")] = 0.2,
     test: Annotated[float, typer.Option(help="Share set aside and looked at once, at the end.")] = 0.0,
     describe: Annotated[bool, typer.Option("--describe", help="Say how each column is read, and stop.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the model of other data in --out.")] = False,
     learner: Annotated[
         list[str] | None,
         _training("Learner to use instead of the average of all, e.g. boosting; repeatable; several are averaged."),
@@ -93,8 +95,8 @@ def fit(
     the samples that judge the recall. Exit status 1: they cannot be kept. The model is then saved with the
     threshold of the TPR alone, and it is said which promises conflict and what would help.
 
-    If a fit is stopped, the same command goes on. To train networks in two processes, type
-    `torchrun --nproc-per-node 2 -m rankreg fit` in place of `rankreg fit`.
+    If a fit is stopped, the same command goes on. A fit of other data in --out is replaced only with --force. To
+    train networks in two processes, type `torchrun --nproc-per-node 2 -m rankreg fit` in place of `rankreg fit`.
 
     Examples:
         rankreg fit claims.csv --target fraud --positive yes --out model
@@ -159,6 +161,7 @@ def fit(
                 seed=chosen.seed,
                 config=chosen,
                 backbone=backbone,
+                force=force,
             )
         except Interrupted as stopped:
             if _is_first():
@@ -183,7 +186,7 @@ def _show_columns(found: "OwnData") -> None:
 
     if isinstance(found, OwnTable):
         for line in describe(found):
-            say(line)
+            say(short_quotes(line))
         say("")
     elif found.units is None and (suspicion := suspected_groups(found.ids.tolist())) is not None:
         say(f"Beware: {suspicion}", err=True)
@@ -227,7 +230,8 @@ def _summary_lines(fitted: "Fitted") -> Lines:
     decoded = images if card.preprocessing["kind"] == "image" else ""
     files = f"{fitted.folder}: bundle/ is the model,{decoded} run/ lets a stopped fit go on, summary.json"
     look = f"open {fitted.report} in a browser" if fitted.report.endswith(".html") else fitted.report
-    return [*lines, ("Files", files), ("Look at it", look)]
+    before = [("Replaced", f"the model that {fitted.folder} held before")] if fitted.replaced else []
+    return [*lines, ("Files", files), *before, ("Look at it", look)]
 
 
 def _otherwise(certified: bool, other: float | None) -> str:
@@ -340,7 +344,7 @@ def predict(
     from rankreg.bundle import load_bundle
     from rankreg.bundle import predict as run_predict
     from rankreg.bundle.model_card import answer_lines, promise_lines
-    from rankreg.report.text import rounded_threshold
+    from rankreg.notation import rounded_threshold
 
     model = load_bundle(bundle)
     found = run_predict(model, data, out)
@@ -384,7 +388,7 @@ def export(
     """
     from rankreg.bundle import export_onnx, load_bundle
     from rankreg.bundle.onnx_file import check_onnx_path
-    from rankreg.report.text import rounded_threshold
+    from rankreg.notation import rounded_threshold
 
     check_onnx_path(out, force=force)
     model = load_bundle(bundle)
@@ -404,7 +408,8 @@ def _name_unreadable(count: int, examples: tuple[str, ...], fate: str) -> None:
     """Say which samples have no score, and leave with a status that scripts see."""
     if count:
         more = ", …" if count > len(examples) else ""
-        say(f"{count:,} could not be scored and {fate}: {', '.join(examples)}{more}", err=True)
+        said = ", ".join(short_name(one, LONGEST_PROBLEM) for one in examples)
+        say(f"{count:,} could not be scored and {fate}: {said}{more}", err=True)
         raise typer.Exit(1)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -29,8 +30,10 @@ from rankreg.bundle.ensemble import (
     pack,
     unpack,
 )
+from rankreg.bundle.storage import CARD, INNER
 from rankreg.datasets.partitions import deal_folds
-from rankreg.datasets.splits import OwnData
+from rankreg.datasets.splits import OwnData, OwnImages
+from rankreg.datasets.table import OwnTable
 from rankreg.fit.learners import Folds, Learner, shape_of
 from rankreg.fit.sources import PreparedData
 from rankreg.metrics import auc, fpr_at_tpr
@@ -262,20 +265,8 @@ class FinishedLearners:
     features: int | None
 
     @classmethod
-    def open(
-        cls, home: Path, data: OwnData, prepared: PreparedData, rows: NDArray[np.int64], folds: Folds
-    ) -> "FinishedLearners":
-        """The folder for such a fit; the fit of other data is refused."""
-        of_data = _digest(np.ascontiguousarray(data.labels), np.asarray(data.ids.astype(str)))
-        place = home / "fit.json"
-        if place.exists():
-            before = read_json(place, ": remove the folder, or choose another --out")
-            if not isinstance(before, dict) or before.get("data") != of_data:
-                raise ValueError(
-                    f"{home.parent} holds the fit of other data: choose another --out, or remove that folder"
-                )
-        home.mkdir(parents=True, exist_ok=True)
-        write_json(place, {"data": of_data, "name": data.name})
+    def open(cls, home: Path, prepared: PreparedData, rows: NDArray[np.int64], folds: Folds) -> "FinishedLearners":
+        """The folder for such a fit, within the folder of all fits of these data."""
         inputs = prepared.inputs
         this = _digest(np.ascontiguousarray(inputs), rows, folds.of_row, np.array([folds.seed, folds.count]))
         features = int(inputs.shape[1]) if prepared.preparation is not None else None
@@ -316,6 +307,51 @@ class FinishedLearners:
         card = learner_card(fitted, model=shape_of(fitted), settings=found.settings)
         write_json(place, {"card": card.model_dump(mode="json"), "seconds": found.seconds})
         return found
+
+
+def claim_folder(home: Path, data: OwnData, *, force: bool = False) -> None:
+    """Say whose fit the folder of a fit holds, or refuse if something else is there that would be replaced.
+
+    Args:
+        home: the folder, which need not exist.
+        data: what is to be fitted. A fit of the same rows and columns goes on.
+        force: what is there may be replaced, unless it is a bundle itself, which would hide the new one.
+
+    Raises:
+        ValueError: the folder holds a bundle, the fit of other data, or files of unknown data.
+    """
+    if (home / CARD).exists():
+        raise ValueError(f"{home} is a model itself, with a {CARD}: choose another --out")
+    this = {
+        "data": _digest(np.ascontiguousarray(data.labels), np.asarray(data.ids.astype(str))),
+        "features": _digest(*_features(data)),
+    }
+    place = home / "run/fit.json"
+    replace_it = "choose another --out, or replace it with --force (force=True)"
+    if place.exists():
+        before = read_json(place, ": remove the folder, or choose another --out")
+        known = before if isinstance(before, dict) else {}
+        # older versions say nothing of the features
+        same = {"features": this["features"], **known}.items() >= this.items()
+        if not (same or force):
+            name = f"{known['name']!r:.80}: " if isinstance(known.get("name"), str) else ""
+            raise ValueError(
+                f"{home} holds the fit of other data ({name}other rows, columns or values): {replace_it}"
+            )
+    elif not force:
+        for name in (f"{INNER}/{CARD}", "summary.json", "report.html"):
+            if (home / name).exists():
+                raise ValueError(f"{home} holds a {name} already, of unknown data: {replace_it}")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_json(place, this | {"name": data.name})
+
+
+def _features(data: OwnData) -> tuple[NDArray[np.generic], ...]:
+    """What the rows hold beside label and id, in few numbers."""
+    if isinstance(data, OwnTable):
+        rows = pd.util.hash_pandas_object(data.features, index=False).to_numpy()
+        return np.asarray(data.features.columns, dtype=str), rows
+    return (data.images,) if isinstance(data, OwnImages) else ()
 
 
 def _digest(*arrays: NDArray[np.generic]) -> str:

@@ -15,7 +15,8 @@ from rankreg.bundle import Bundle, Evaluation, Threshold
 from rankreg.bundle.card import versions_of
 from rankreg.bundle.ensemble import Ensemble, FrozenBackbone, learner_card
 from rankreg.bundle.evaluation import evaluate_scores, write_scores
-from rankreg.bundle.storage import INNER, save_ensemble
+from rankreg.bundle.fingerprint import Fingerprint
+from rankreg.bundle.storage import CARD, INNER, save_ensemble
 from rankreg.datasets.splits import OwnData, OwnImages
 from rankreg.datasets.table import OwnTable
 from rankreg.distributed import join
@@ -25,6 +26,7 @@ from rankreg.fit.crossfit import (
     OutOfFold,
     RacedLearner,
     averaged,
+    claim_folder,
     cross_fit,
     folds_for,
     race_of,
@@ -60,12 +62,13 @@ from rankreg.pool import cores, return_freed_memory
 from rankreg.report import Model, Settings, write
 from rankreg.safe_files import write_json
 from rankreg.scores import Scores
-from rankreg.terminal import progress_bar
+from rankreg.terminal import SparseLog, progress_bar
 from rankreg.train import TrainConfig
 from rankreg.train.defaults import settings
 
 NETWORK = "network"
 LARGE = 500_000  # numbers in a table
+MANY_ROWS = 10_000  # with fewer, trees are built in steps so short that threads mostly wait for each other
 FROZEN = "frozen"
 TPRS = (0.98, 0.95, 0.90)
 
@@ -83,6 +86,7 @@ class Fitted:
         folds: how many members each learner has.
         other_fpr: the FPR that the other kind of threshold would have; None if it is not known.
         report: the path of the report, or why there is none.
+        replaced: whether the folder held another model before.
     """
 
     folder: Path
@@ -93,6 +97,7 @@ class Fitted:
     folds: int
     other_fpr: float | None
     report: str
+    replaced: bool = False
 
     @property
     def threshold(self) -> Threshold:
@@ -117,6 +122,7 @@ def fit(
     seed: int = 0,
     config: TrainConfig | None = None,
     backbone: str | None = None,
+    force: bool = False,
     progress: bool | None = None,
 ) -> Fitted | None:
     """Cross-fit an average of learners, choose its threshold, judge it, and save it all in one folder.
@@ -150,6 +156,7 @@ def fit(
         backbone: images: a pretrained network whose features the learner "frozen" takes: "efficientnet-lite0", or
             a model of timm where timm is installed; "none" for no such network. By default the first is used
             if its package is installed.
+        force: replace the fit of other data that the folder holds.
         progress: show a bar; by default when standard error is a terminal.
 
     Returns:
@@ -157,7 +164,7 @@ def fit(
 
     Raises:
         ValueError: the data are too few, the target makes no sense, the certificate that was asked for is out
-            of reach, or the folder holds the fit of other data.
+            of reach, or the folder holds the fit of other data and `force` is not given.
 
     >>> from rankreg.fit import Source
     >>> rows = [f"{k % 5 // 4 + k % 7 / 4 + k / 1e4},{int(k % 5 == 4)}" for k in range(400)]
@@ -179,6 +186,7 @@ def fit(
     known = (*LEARNERS, *RANKED, NETWORK) if data.kind == "table" else (FROZEN, NETWORK)
     for name in names:  # before anything is computed or written
         look_up(dict.fromkeys(known), name, "learner")
+    claim_folder(home, data, force=force)
     side = max(data.images.shape[1:3]) if isinstance(data, OwnImages) else None
     config = config or settings(data.kind, tpr, size=side, samples=len(data.labels))
     prepared = prepare(data, train, release=data is not source or data.temporary)
@@ -219,6 +227,8 @@ def fit(
     tested, count = evaluations.get("test"), crossed.folds.count
     race = race_of(crossed, data.labels[train], data.units_of(train), tpr, confidence)
     untimed = [{key: value for key, value in one.to_dict().items() if key != "seconds"} for one in race]
+    card = home / INNER / CARD
+    before = card.read_bytes() if card.exists() else None
     bundle = save_ensemble(
         home / INNER,
         ensemble,
@@ -235,14 +245,18 @@ def fit(
         classes=data.classes,
         threshold=chosen,
         training={"learners": list(names), "folds": count, "seed": seed},
+        fitted_on=Fingerprint.of(prepared.inputs, data.labels),
         parts={name: _counted(data, rows) for name, rows in parts.items()},
         # without seconds: a bundle does not depend on how long a fit took
         metrics=json_value({name: one.to_dict() for name, one in evaluations.items()} | {"learners": untimed}),
         versions=versions_of("torch", "lightgbm", "scikit-learn", "numpy", "pandas", "safetensors"),
     )
-    for name, scores in judged.items():
-        if name != "all":
-            write_scores(home / f"{name}-scores.csv", scores)
+    for name in ("out-of-fold", "calibration", "test"):
+        file = home / f"{name}-scores.csv"
+        if name in judged:
+            write_scores(file, judged[name])
+        else:  # of another fit
+            file.unlink(missing_ok=True)
     summary = {
         "threshold": bundle.card.threshold.model_dump(mode="json"),
         "judged": evaluations["judged"].to_dict(),
@@ -254,7 +268,8 @@ def fit(
     }
     write_json(home / "summary.json", json_value(summary))
     report = write_report(home / "report.html", data, judged, parts, bundle, race)
-    return Fitted(home, bundle, evaluations["judged"], tested, race, count, other, report)
+    replaced = before not in (None, card.read_bytes())
+    return Fitted(home, bundle, evaluations["judged"], tested, race, count, other, report, replaced)
 
 
 def _cross_fitted(
@@ -272,10 +287,11 @@ def _cross_fitted(
 ) -> CrossFitted | None:
     """The learners, cross-fitted on these rows; None in all processes but the first."""
     units, labels, views = data.units_of(rows), data.labels[rows], prepared.views(rows)
-    threads = cores() if prepared.inputs.size > LARGE else 1  # on small tables a second thread only waits
+    is_large = prepared.inputs.size > LARGE and len(rows) >= MANY_ROWS
+    threads = cores() if is_large else 1  # on small tables a second thread only waits
     rounds = 1 if NETWORK in names else None  # networks take long
     dealt = replace(folds_for(labels, units, folds, seed, rounds=rounds), threads=threads)
-    finished = FinishedLearners.open(home / "run", data, prepared, rows, dealt)
+    finished = FinishedLearners.open(home / "run", prepared, rows, dealt)
     known: dict[str, Learner] = {FROZEN: frozen_learner()} if data.kind == "image" else {**LEARNERS, **RANKED}
     known[NETWORK] = network_learner(
         config, finished.folder / NETWORK, images=data.kind == "image", units=units, progress=progress
@@ -284,12 +300,15 @@ def _cross_fitted(
     world = join(config.device)
     found: dict[str, OutOfFold] = {}
     ordered = sorted(chosen, key=lambda name: name != NETWORK)  # processes that only help with it are done first
+    log = SparseLog()
     with progress_bar(shown=progress if NETWORK not in chosen else False) as bar:
         task = bar.add_task("cross-fitting", total=len(chosen))
-        for name in ordered:
+        for place, name in enumerate(ordered, 1):
             if world.rank != 0 and name != NETWORK:
                 break
             bar.update(task, description=f"cross-fitting {name}")
+            if bar.disable and progress is not False and world.rank == 0:
+                log.note(f"cross-fitting {name}, learner {place} of {len(ordered)}")
             members = finished.members(name, chosen[name]) if name != NETWORK else None
             found[name] = cross_fit(chosen[name], name, views.anew(), labels, dealt, members=members)
             return_freed_memory()

@@ -252,7 +252,7 @@ def _group_ranks(
     each, short = share_confidence(risks, confidence, independent=independent)
     if len(short) == len(trials):
         largest = list(short)[-1]
-        raise NotEnoughPositives(trials[largest], tpr, confidence, f" in group {largest!r}, the largest")
+        raise NotEnoughPositives(trials[largest], tpr, confidence, f" in group {largest!r}, the largest,")
     ranks = {name: certified_rank(found, tpr, each) for name, found in trials.items() if name not in short}
     why = {}
     for name, (needed, groups) in short.items():

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankreg.metrics import Floats, empirical_thresholds
-from rankreg.notation import Record, share
+from rankreg.notation import Record, rounded_threshold, share
 from rankreg.operating.guarantees import bounds, check_prevalence, shortfall_risk, upper_bound
 from rankreg.operating.intervals import Interval, interval_of_auc
 from rankreg.operating.score_summary import Evidence, ScoreSummary, evidence
@@ -15,7 +15,7 @@ from rankreg.operating.units import Judged, Per, UnitSizes, rows_of, shares_unit
 
 FprMethod = Literal["clopper-pearson", "dkw", "units", "units at any threshold"]
 FindingName = Literal[
-    "reversed", "below-chance", "chance", "two-values", "alarms-on-everything", "alarms-at-random"
+    "reversed", "below-chance", "chance", "two-values", "alarms-on-everything", "alarms-at-random", "training-data"
 ]
 NEARLY_ALL = 0.95  # a threshold that this share of the negatives reaches alarms on everything
 
@@ -295,7 +295,8 @@ class Finding(Record):
     """Something to know before any number.
 
     Attributes:
-        name: "reversed", "below-chance", "chance", "two-values", "alarms-on-everything" or "alarms-at-random".
+        name: "reversed", "below-chance", "chance", "two-values", "alarms-on-everything", "alarms-at-random", or
+            "training-data" from `evaluate` of a bundle.
         sentence: what was found and what to do.
         refuses: whether no threshold of these scores should be certified.
         useless: whether no threshold, or not this one, is shown to be better than chance.
@@ -363,16 +364,16 @@ def _about_the_threshold(sample: Evidence, threshold: float, *, said: bool) -> l
     advice = " It keeps its recall by telling nothing apart: use a lower TPR or a better model"
     if fpr == 1:
         whom = "sample" if recall == 1 else "negative"
-        what = f"Alarms on every {whom}: all {false:,} negatives reach {threshold:.6g}."
+        what = f"Alarms on every {whom}: all {false:,} negatives reach {rounded_threshold(threshold)}."
     elif fpr >= NEARLY_ALL:
         what = (
             f"Alarms on nearly everything: {false:,} of {negatives:,} negatives ({share(fpr)}) reach"
-            f" {threshold:.6g}."
+            f" {rounded_threshold(threshold)}."
         )
     elif fpr >= recall and not said:
         what = (
-            f"No better than alarms at random: {share(fpr)} of the negatives reach {threshold:.6g}, and"
-            f" {share(recall)} of the positives. Use another threshold or a better model"
+            f"No better than alarms at random: {share(fpr)} of the negatives reach {rounded_threshold(threshold)},"
+            f" and {share(recall)} of the positives. Use another threshold or a better model"
         )
         return [Finding("alarms-at-random", what, useless=True)]
     else:

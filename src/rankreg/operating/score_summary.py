@@ -341,7 +341,9 @@ class ScoreSummary:
         if not all(sizes):
             missing = "positives" if not sizes[0] else "negatives"
             kind = "negative" if missing == "positives" else "positive"
-            raise ValueError(f"undefined without {missing}: all {sum(sizes):,} samples are {kind}")
+            raise ValueError(
+                f"undefined without {missing}: all {sum(sizes):,} samples are {kind}; give samples of both classes"
+            )
         return sizes
 
     def judged(self, per: Per) -> Judged:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rankreg.notation import json_text, percent, share
+from rankreg.notation import json_text, percent, rounded_threshold, share
 from rankreg.operating import Interval, PromisedGroups, PromisedPoint, Review, ReviewGroups, UncertifiedGroup
 from rankreg.operating.spans import AT_LEAST, PromiseName
 from rankreg.report.promise_text import (
@@ -26,7 +26,6 @@ from rankreg.report.promise_text import (
 )
 from rankreg.report.scored_model import ScoredModel
 from rankreg.report.sliders import price
-from rankreg.report.text import rounded_threshold
 
 WORST = ("good", "warn", "bad")
 TONES = {"low": "good", "high": "warn"}  # any other price is red

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rankreg.notation import Lines, number, percent, share
+from rankreg.notation import Lines, number, percent, rounded_threshold, share, short_name
 from rankreg.operating import (
     Conflict,
     GroupPoints,
@@ -63,10 +63,12 @@ def promised_lines(found: PromisedPoint, per_day: float | None = None) -> Lines:
     lines = [
         ("Certified", said),
         _price(found),
-        ("Threshold", f"alarm when score ≥ {found.threshold!r}"),
+        ("Threshold", f"alarm when score ≥ {promised_threshold(found)}"),
     ]
-    if found.lowest != found.highest:
-        lines.append(("Range", f"any threshold from {found.lowest!r} to {found.highest!r} keeps the promises"))
+    if found.lowest is not None and found.highest is not None and found.lowest < found.highest:
+        low, high = rounded_threshold(found.lowest, up=True), rounded_threshold(found.highest)
+        if float(low) < float(high):
+            lines.append(("Range", f"any threshold from {low} to {high} keeps the promises"))
     for one in found.promises:
         if one.bound is None or one.observed is None:
             continue
@@ -77,6 +79,24 @@ def promised_lines(found: PromisedPoint, per_day: float | None = None) -> Lines:
     if "tpr" not in words:
         lines.append(("Recall here", f"{share(found.recall)} of the positives; it is not promised"))
     return [*lines, ("Assumption", promise_assumption(found))]
+
+
+def promised_threshold(found: PromisedPoint) -> str:
+    """The threshold in so few digits that it still lies among those that keep the promises."""
+    if found.threshold is None:
+        return "none"
+    low = found.threshold if found.lowest is None else found.lowest
+    high = found.threshold if found.highest is None else found.highest
+    recall_alone = all(one.name == "tpr" for one in found.promises)
+    for up in (False, True):
+        few = rounded_threshold(found.threshold, up=up)
+        if recall_alone or low <= float(few) <= high:
+            return few
+    return rounded_threshold(found.threshold, 10)
+
+
+def _written(threshold: float | None) -> str:
+    return "none" if threshold is None else rounded_threshold(threshold)
 
 
 def review_lines(found: Review, per_day: float | None = None) -> Lines:
@@ -105,7 +125,7 @@ def review_lines(found: Review, per_day: float | None = None) -> Lines:
             ("Not certified", f"no threshold has a precision of at least {percent(found.precision)}, {sure}"),
             ("Closest", closest),
             *(("Samples", samples_said(one)) for one in found.conflicts),
-            ("Review", f"when score ≥ {found.review_from!r}: {recall}, {sure}"),
+            ("Review", f"when score ≥ {rounded_threshold(found.review_from)}: {recall}, {sure}"),
             price,
             *beside,
         ]
@@ -117,7 +137,7 @@ def review_lines(found: Review, per_day: float | None = None) -> Lines:
                 "Price",
                 f"expect {number(alarms)} alarms {when} and nothing to review: one threshold keeps both promises",
             ),
-            ("Alarm", f"when score ≥ {found.alarm_from!r}"),
+            ("Alarm", f"when score ≥ {rounded_threshold(found.alarm_from)}"),
             ("Dismiss", "when the score is lower"),
             *beside,
         ]
@@ -127,9 +147,9 @@ def review_lines(found: Review, per_day: float | None = None) -> Lines:
     return [
         ("Certified", verdict),
         (price[0], f"{price[1]}, at a prevalence of {_prevalence(found)}"),
-        ("Alarm", f"when score ≥ {found.alarm_from!r}{real}"),
-        ("Review", f"when score ≥ {found.review_from!r} and lower than that"),
-        ("Dismiss", f"when score < {found.review_from!r}"),
+        ("Alarm", f"when score ≥ {rounded_threshold(found.alarm_from)}{real}"),
+        ("Review", f"when score ≥ {rounded_threshold(found.review_from)} and lower than that"),
+        ("Dismiss", f"when score < {rounded_threshold(found.review_from)}"),
         *beside,
     ]
 
@@ -153,7 +173,7 @@ def group_lines(found: PromisedGroups | ReviewGroups) -> Lines:
     if not found.points:
         return [("Not certified", f"no group keeps these promises: {said}"), *left]
     whom = "group" if len(found.points) == 1 else "each of the groups"
-    lines = [("Certified", f"in {whom} {', '.join(found.points)}: {said}")]
+    lines = [("Certified", f"in {whom} {', '.join(map(short_name, found.points))}: {said}")]
     if isinstance(found, PromisedGroups):
         lines += _common_lines(found)
     return [*lines, *left, ("Assumption", promise_assumption(found))]
@@ -180,10 +200,10 @@ def _common_lines(found: PromisedGroups) -> Lines:
     if everyone is None:
         return [("One for all", "no single threshold keeps the promises in all of them: use the one of each group")]
     if len(found.points) == 1:
-        return [_price(everyone), ("Threshold", f"alarm when score ≥ {everyone.threshold!r}")]
+        return [_price(everyone), ("Threshold", f"alarm when score ≥ {promised_threshold(everyone)}")]
     price = _price(everyone)
     return [
-        ("One for all", f"alarm when score ≥ {everyone.threshold!r}: it keeps the promises in all of them"),
+        ("One for all", f"alarm when score ≥ {promised_threshold(everyone)}: it keeps the promises in all of them"),
         (price[0], f"of this one: {price[1]}"),
     ]
 
@@ -210,8 +230,8 @@ def promise_table(found: Promised) -> list[tuple[str, ...]] | None:
             (
                 name,
                 f"{one.positives:,}",
-                repr(one.alarm_from),
-                repr(one.review_from),
+                _written(one.alarm_from),
+                _written(one.review_from),
                 share(one.recall),
                 number(one.review_per_1000),
                 "estimate" if (most := load_bound(one)) is None else number(most, up=True),
@@ -227,7 +247,7 @@ def promise_table(found: Promised) -> list[tuple[str, ...]] | None:
             (
                 name,
                 f"{one.positives:,}",
-                repr(one.threshold),
+                promised_threshold(one),
                 share(one.recall or 0.0),
                 share(one.fpr or 0.0),
                 share(one.precision or 0.0),
@@ -264,9 +284,9 @@ def covered_groups(found: GroupPoints) -> str:
     if not found.uncertified:
         return " in every group"
     return (
-        f" in each of the groups {', '.join(found.points)}"
+        f" in each of the groups {', '.join(map(short_name, found.points))}"
         if len(found.points) > 1
-        else f" in {next(iter(found.points))}"
+        else f" in {short_name(next(iter(found.points)))}"
     )
 
 
@@ -355,7 +375,7 @@ def closest_said(
     for one in conflict.closest:
         beside = "" if one.keeps is None else f"with {target_said(one.keeps, targets[one.keeps], per_day)}: "
         offered = target_said(one.name, one.target, per_day, up=one.name not in AT_LEAST)
-        found.append(f"{beside}{offered}{f' (alarm when score ≥ {one.threshold!r})' if exact else ''}")
+        found.append(f"{beside}{offered}{f' (alarm when score ≥ {_written(one.threshold)})' if exact else ''}")
     return found
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankreg.metrics import empirical_thresholds
-from rankreg.notation import Record, percent
+from rankreg.notation import Record, percent, rounded_threshold
 from rankreg.operating import highest_tpr
 from rankreg.operating.guarantees import (
     bounds,
@@ -26,7 +26,6 @@ from rankreg.operating.guarantees import (
 from rankreg.operating.points import NEARLY_ALL, alarms_per_1000, rates_at
 from rankreg.operating.units import Per, Trials, rows_of, shares_units, units_of
 from rankreg.report.scored_model import ScoredModel
-from rankreg.report.text import rounded_threshold
 
 Shares = tuple[float, ...]
 

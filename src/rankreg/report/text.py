@@ -5,14 +5,14 @@ A line is a heading and a sentence. Bounds are rounded to the safe side.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from math import floor, isfinite, log10
+from math import floor
 from typing import Any, Literal
 
 import numpy as np
 
 from rankreg.labels import Reading
 from rankreg.metrics import empirical_thresholds
-from rankreg.notation import Lines, json_text, number, p_text, percent, share
+from rankreg.notation import Lines, json_text, number, p_text, percent, rounded_threshold, share, short_name
 from rankreg.operating import (
     Comparison,
     Difference,
@@ -118,9 +118,9 @@ def labels_line(reading: Reading | None) -> tuple[str, str]:
     """How the labels of a file were read, and how many rows have which."""
     if reading is None:
         return "Labels", f"{EVERY_ROW}. If the file has negatives too, name the column of labels with --label"
-    others = ", ".join(reading.others[:5]) + (", …" if len(reading.others) > 5 else "")
+    others = ", ".join(map(short_name, reading.others[:5])) + (", …" if len(reading.others) > 5 else "")
     classes = (
-        (reading.positive, "positive", reading.positives),
+        (short_name(reading.positive), "positive", reading.positives),
         (others, "negative", reading.negatives),
     )
     return "Labels", ", ".join(f"{values} → {name} ({count:,})" for values, name, count in classes if count)
@@ -157,14 +157,6 @@ def at_prevalence(point: OperatingPoint) -> str:
     return f"at a prevalence of {share(point.prevalence)}, as in this file"
 
 
-def rounded_threshold(value: float, digits: int = 6) -> str:
-    """A few digits, rounded down: a lower threshold never misses more."""
-    if value == 0 or not isfinite(value):
-        return f"{value:g}"
-    step = 10.0 ** (floor(log10(abs(value))) - digits + 1)
-    return f"{floor(value / step + 1e-6) * step:.{digits}g}"
-
-
 def point_lines(point: OperatingPoint, where: str = "", advice: str = GIVE_PREVALENCE) -> Lines:
     """An operating point. where: for whom the recall holds. advice: follows the prevalence of the file."""
     counted, what = (point.units or 0, "units") if point.per == "unit" else (point.positives, "positives")
@@ -177,7 +169,7 @@ def point_lines(point: OperatingPoint, where: str = "", advice: str = GIVE_PREVA
             "Price",
             f"expect {false_alarms(point)} {at_prevalence(point)}{'' if point.prevalence_given else advice}",
         ),
-        ("Threshold", f"alarm when score ≥ {point.threshold!r}"),
+        ("Threshold", f"alarm when score ≥ {rounded_threshold(point.threshold)}"),
         ("Recall here", f"{share(point.recall)} ({lower}{of_units})"),
         (
             "FPR here",
@@ -197,7 +189,7 @@ def point_lines(point: OperatingPoint, where: str = "", advice: str = GIVE_PREVA
     if point.cost is not None:
         cost = (
             f"{number(point.cost.per_1000)} per 1,000 samples, the least possible with this recall. The highest"
-            f" certified threshold, {point.cost.certified_threshold!r}, costs"
+            f" certified threshold, {rounded_threshold(point.cost.certified_threshold)}, costs"
             f" {number(point.cost.per_1000_at_certified)}"
         )
         lines.insert(3, ("Cost", cost))
@@ -225,7 +217,9 @@ def group_table(found: GroupPoints) -> list[tuple[str, ...]]:
         counts = [point.positives] if point.units is None else [point.positives, point.units]
         shares = share(point.recall), share(point.fpr), share(point.fpr_at_most, up=True)
         alarms = number(point.alarms_per_1000)
-        rows.append((name, *(f"{count:,}" for count in counts), repr(point.threshold), *shares, alarms))
+        rows.append(
+            (name, *(f"{count:,}" for count in counts), rounded_threshold(point.threshold), *shares, alarms)
+        )
     return rows
 
 
@@ -254,8 +248,8 @@ def recertification_lines(found: Recertification) -> Lines:
         ("Verdict", found.sentence),
         (
             "Deployed",
-            f"alarm when score ≥ {found.deployed_threshold!r}: recall {share(recall.estimate)} on the new samples,"
-            f" at least {share(recall.low, up=False)}, at most {share(recall.high, up=True)};"
+            f"alarm when score ≥ {rounded_threshold(found.deployed_threshold)}: recall {share(recall.estimate)}"
+            f" on the new samples, at least {share(recall.low, up=False)}, at most {share(recall.high, up=True)};"
             f" FPR {share(fpr.estimate)}, at most {share(fpr.high, up=True)}; {each}",
         ),
     ]
@@ -295,7 +289,7 @@ def _cost_of_guarantee(point: OperatingPoint) -> str:
         return "free: the usual threshold raises the same alarms"
     said = (
         f"{number(point.extra_alarms_per_1000)} more alarms per 1,000 samples than the usual threshold"
-        f" {usual.threshold!r}"
+        f" {rounded_threshold(usual.threshold)}"
     )
     if usual.fpr >= 1:
         return said

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rankreg.notation import Lines, number, percent, share
+from rankreg.notation import Lines, number, percent, rounded_threshold, share
 from rankreg.operating import Drift, Watch
 from rankreg.operating.monitoring import LONGEST, miss_rate_of, time_texts
 from rankreg.operating.points import assumption
-from rankreg.report.text import rounded_threshold
 from rankreg.safe_files import is_stream, write_whole
 
 if TYPE_CHECKING:
