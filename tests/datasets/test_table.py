@@ -277,3 +277,12 @@ def test_compressed_and_tab_separated_files_are_read(tmp_path: Path, suffix: str
     rows.to_csv(tmp_path / f"a{suffix}", index=False, sep="\t" if suffix == ".tsv" else ",")
     plain = read_table(saved(rows, tmp_path / "a.csv")).rows
     pd.testing.assert_frame_equal(read_table(tmp_path / f"a{suffix}").rows, plain)
+
+
+def test_a_table_that_is_emptied_meanwhile_gives_the_same_matrix() -> None:
+    rows = pd.DataFrame({"a": [1.0, 2.0, np.nan], "b": ["x", "x", "y"], "c": [3, 1, 2], "unused": [np.nan] * 3})
+    preparation = TablePreprocessor.fit(rows)
+    expected = preparation.transform(rows)
+    assert rows.shape == (3, 4)
+    np.testing.assert_array_equal(preparation.transform(rows, release=True), expected)
+    assert rows.shape == (3, 0)

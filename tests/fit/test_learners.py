@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 from rankreg.boosting.objectives import RankObjective
 from rankreg.bundle.ensemble import Linear, TableViews
 from rankreg.bundle.trees import Trees
+from rankreg.fit import pipeline
 from rankreg.fit.crossfit import cross_fit, folds_for
 from rankreg.fit.learners import BOOSTING, FOREST, LEARNERS, RANKED, Folds, shape_of
 from tests.fit.test_crossfit import labelled, views
@@ -126,3 +127,9 @@ def test_a_member_sees_every_positive_and_at_most_so_many_negatives() -> None:
         assert len(drawn) == 520
         np.testing.assert_array_equal(drawn, folds.thinned(member, labels, most=500))
         np.testing.assert_array_equal(folds.thinned(member, labels), kept)
+
+
+def test_few_rows_are_learned_by_one_thread_however_many_columns_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "cores", lambda: 8)
+    assert [pipeline.threads_for(rows, rows * columns) for rows, columns in ((300, 10_000), (20_000, 10))] == [1, 1]
+    assert pipeline.threads_for(20_000, 20_000 * 50) == 8

@@ -59,5 +59,5 @@ class Recogniser:
 def _digests(inputs: NDArray[Any], labels: NDArray[np.int64]) -> Iterator[int]:
     """The digest of each row as a number."""
     for row, label in zip(inputs, labels.tolist(), strict=True):
-        found = hashlib.blake2b(np.ascontiguousarray(row), digest_size=SIZE, key=bytes([label]))
+        found = hashlib.blake2b(np.ascontiguousarray(row).data, digest_size=SIZE, key=bytes([label]))
         yield int.from_bytes(found.digest(), "big")

@@ -192,7 +192,7 @@ class TablePreprocessor:
         check_columns(self.columns, rows.columns, "the table")
         if release:  # all at once: to pop a column takes as long as there are columns left
             take = {name: rows[name] for name in self.columns}.pop
-            rows.drop(columns=rows.columns, inplace=True)
+            rows.__init__(index=rows.index)  # type: ignore[misc] # `drop` in place is deprecated
         else:
             take = rows.__getitem__
         count, parts = len(rows), list[NDArray[np.float32]]()

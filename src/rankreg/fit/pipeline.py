@@ -287,8 +287,7 @@ def _cross_fitted(
 ) -> CrossFitted | None:
     """The learners, cross-fitted on these rows; None in all processes but the first."""
     units, labels, views = data.units_of(rows), data.labels[rows], prepared.views(rows)
-    is_large = prepared.inputs.size > LARGE and len(rows) >= MANY_ROWS
-    threads = cores() if is_large else 1  # on small tables a second thread only waits
+    threads = threads_for(len(rows), prepared.inputs.size)
     rounds = 1 if NETWORK in names else None  # networks take long
     dealt = replace(folds_for(labels, units, folds, seed, rounds=rounds), threads=threads)
     finished = FinishedLearners.open(home / "run", prepared, rows, dealt)
@@ -318,6 +317,11 @@ def _cross_fitted(
     if world.rank != 0:
         return None
     return averaged({name: found[name] for name in chosen}, labels, dealt, tpr=tpr, best=best)
+
+
+def threads_for(rows: int, numbers: int) -> int:
+    """How many threads a learner may use: on a small table a second one only waits."""
+    return cores() if rows >= MANY_ROWS and numbers > LARGE else 1
 
 
 def judged_scores(
