@@ -119,7 +119,7 @@ def test_a_long_task_says_now_and_then_what_it_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = 0.0
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: now)
+    monkeypatch.setattr("time.monotonic", lambda: now)
     log = terminal.SparseLog()
     for now in (1.0, 29.0, 31.0, 50.0, 62.0):
         log.note(f"at {now:g}")

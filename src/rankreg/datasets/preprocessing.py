@@ -1,6 +1,6 @@
 """Table columns to numbers: fitted on training rows only, saved as JSON, applied to chunks of any size."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -190,11 +190,10 @@ class TablePreprocessor:
         release: take every column out of `rows` when it is done, so that both are never there as a whole.
         """
         check_columns(self.columns, rows.columns, "the table")
+        take: Callable[[str], pd.Series] = rows.__getitem__
         if release:  # all at once: to pop a column takes as long as there are columns left
             take = {name: rows[name] for name in self.columns}.pop
             rows.__init__(index=rows.index)  # type: ignore[misc] # `drop` in place is deprecated
-        else:
-            take = rows.__getitem__
         count, parts = len(rows), list[NDArray[np.float32]]()
         for number in self.numeric:
             values = _numbers(take(number.name))
