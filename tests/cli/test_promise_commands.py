@@ -142,7 +142,8 @@ def test_reviews_in_groups_are_those_that_the_function_returns(run: Run, table: 
     assert result_of(out) == as_json(found.to_dict())
     out = run(*arguments)[1]
     for point in found.points.values():
-        assert point.review_from is not None and point.alarm_from is not None
+        assert point.review_from is not None
+        assert point.alarm_from is not None
         assert rounded_threshold(point.review_from) in out
         assert rounded_threshold(point.alarm_from) in out
     Path("review.json").write_text(run(*arguments, "--json")[1])
