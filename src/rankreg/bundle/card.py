@@ -3,10 +3,13 @@
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from platform import python_version
 from typing import Annotated, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -23,7 +26,6 @@ from pydantic import (
 
 from rankreg import __version__
 from rankreg.backbones import TimmShape
-from rankreg.bundle.fingerprint import Fingerprint
 from rankreg.datasets.images import MOST_PIXELS, SMALLEST
 from rankreg.datasets.preprocessing import CategoricalColumn, NumericColumn, QuantileColumn
 from rankreg.labels import LabelRule
@@ -35,6 +37,7 @@ from rankreg.operating.units import Per
 FORMAT_VERSIONS = (1, 2)  # one network; an ensemble of learners
 MOST_LEARNERS, MOST_MEMBERS = 50, 100  # members: of one learner
 MOST_SETTINGS = 10_000  # characters
+DIGEST = 16  # bytes, of a row
 
 Kind = Literal["certified", "cross-fitted", "expected", "empirical"]
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -291,6 +294,58 @@ class LearnerCard(_Part):
 def tree_file(learner: str, fold: int) -> str:
     """The name of the file with a member's trees."""
     return f"trees-{learner}-{fold}.txt"
+
+
+class Fingerprint(BaseModel):
+    """How many rows there were, and the sum of their digests modulo 2¹²⁸: rows in another order have the same.
+
+    >>> Fingerprint.of(np.eye(2), np.array([0, 1])) == Fingerprint.of(np.eye(2)[::-1], np.array([1, 0]))
+    True
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rows: PositiveInt
+    digest: Annotated[str, Field(pattern=f"^[0-9a-f]{{{2 * DIGEST}}}$")]
+
+    @classmethod
+    def of(cls, inputs: NDArray[Any], labels: NDArray[np.int64]) -> "Fingerprint":
+        """That of all rows, as the learners take them.
+
+        Args:
+            inputs: prepared rows (N, F), or images (N, H, W, 3).
+            labels: 0 or 1, (N,).
+        """
+        total = sum(_digests(inputs, labels)) % (1 << 8 * DIGEST)
+        return cls(rows=len(labels), digest=f"{total:0{2 * DIGEST}x}")
+
+
+class Recogniser:
+    """Rows that come part by part, and whether the first of them, or all, are those of a fingerprint."""
+
+    def __init__(self, known: Fingerprint | None) -> None:
+        self.known = known
+        self.found = False
+        self._rows = self._total = 0
+
+    def add(self, inputs: NDArray[Any], labels: NDArray[np.int64]) -> None:
+        """The next rows, prepared as in the fit."""
+        if self.known is None or self._rows >= self.known.rows:
+            return
+        digest = int(self.known.digest, 16)
+        for one in _digests(inputs, labels):
+            self._total = (self._total + one) % (1 << 8 * DIGEST)
+            self._rows += 1
+            if self._rows == self.known.rows:
+                self.found = self._total == digest
+                return
+
+
+def _digests(inputs: NDArray[Any], labels: NDArray[np.int64]) -> Iterator[int]:
+    """The digest of each row as a number."""
+    for row, label in zip(inputs, labels.tolist(), strict=True):
+        found = hashlib.blake2b(np.ascontiguousarray(row).data, digest_size=DIGEST, key=bytes([label]))
+        yield int.from_bytes(found.digest(), "big")
 
 
 class BundleCard(_Part):
