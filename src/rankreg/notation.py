@@ -10,7 +10,8 @@ from typing import Any
 Lines = list[tuple[str, str]]  # results as text: a heading and a sentence each
 
 LONGEST_NAME = 60  # characters
-_QUOTED = re.compile(rf"""(?<!\w)(['"])((?:(?!\1)[^\n]){{{LONGEST_NAME + 1},}})\1(?!\w)""")
+LONGEST_QUOTE = 200  # characters: a path in a command that can be typed is shorter
+_QUOTED = re.compile(rf"""(?<!\w)(['"])((?:(?!\1)[^\n]){{{LONGEST_QUOTE + 1},}})\1(?!\w)""")
 
 
 @dataclass(frozen=True)

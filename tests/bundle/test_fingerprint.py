@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from rankreg.bundle import Bundle, evaluate, load_bundle
-from rankreg.bundle.fingerprint import Fingerprint, Recogniser
+from rankreg.bundle.card import Fingerprint, Recogniser
 from rankreg.fit import Source, fit
 from tests.own_data import CommandLine, write_images, write_table
 

@@ -100,11 +100,12 @@ def test_a_certificate_that_is_out_of_reach_is_an_error_and_writes_nothing(
 
 
 def bundle_bytes(out: Path) -> dict[str, bytes]:
-    """The files of the bundle but what was measured on the test part."""
+    """The files of the bundle but what was measured on the test part, and the digest of all rows."""
     files = {file.name: file.read_bytes() for file in (out / "bundle").iterdir()}
     card = json.loads(files.pop("bundle.json"))
     card["metrics"].pop("test")
     card.pop("sha256")
+    card.pop("fitted_on")
     files.pop("README.md")  # the same content for people
     return files | {"card": json.dumps(card).encode()}
 

@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rankreg.bundle.card import BundleCard
+from rankreg.bundle.card import BundleCard, Recogniser
 from rankreg.bundle.evaluation import ANSWERS, Evaluation, answers_to, evaluate_scores
-from rankreg.bundle.fingerprint import Recogniser
 from rankreg.bundle.storage import CARD, Bundle
 from rankreg.datasets.columns import ColumnPlan
 from rankreg.datasets.images import SUFFIXES, class_folders, folder_labels, read_image, walk_images

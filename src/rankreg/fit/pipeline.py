@@ -12,10 +12,9 @@ from pydantic import ValidationError
 
 from rankreg.backbones import TimmShape, load_backbone
 from rankreg.bundle import Bundle, Evaluation, Threshold
-from rankreg.bundle.card import versions_of
+from rankreg.bundle.card import Fingerprint, versions_of
 from rankreg.bundle.ensemble import Ensemble, FrozenBackbone, learner_card
 from rankreg.bundle.evaluation import evaluate_scores, write_scores
-from rankreg.bundle.fingerprint import Fingerprint
 from rankreg.bundle.storage import CARD, INNER, save_ensemble
 from rankreg.datasets.splits import OwnData, OwnImages
 from rankreg.datasets.table import OwnTable

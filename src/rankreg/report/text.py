@@ -110,7 +110,7 @@ def _uncertified(model: ScoredModel, tpr: float, per: Per, because: str, basis: 
     word = WORDS[basis]
     if basis == "out-of-fold" and model.refused is None:
         because += f". The threshold {rounded_threshold(in_use)} keeps the recall on average only"
-    text = f"{model.name}: not {word}\n{because}\nThreshold without a guarantee: {in_use!r}\n"
+    text = f"{model.name}: not {word}\n{because}\nThreshold without a guarantee: {rounded_threshold(in_use)}\n"
     return Card(model.name, tpr, False, because, text, None, word)
 
 
