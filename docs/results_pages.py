@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -10,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rankreg.notation import plain, signed
 from rankreg.operating import Interval
 from rankreg_bench.arms import ARMS
+from rankreg_bench.differences import Paired, pair
 from rankreg_bench.grids import experiment_of
 from rankreg_bench.pages import Number, limits
 from rankreg_bench.records import RecordFolder, Selection
@@ -22,7 +24,7 @@ DEFAULT = "among-negatives-weight-0.1"
 BCE_ONLY = ("cifar10-200", "cifar100-200")  # other losses were not run
 LONG_CONTRASTS = (
     ("buffer", "base"),
-    ("oversampling", "base"),
+    ("oversampling", "buffer"),
     ("probability", "buffer"),
     ("rankreg", "buffer"),
     (DEFAULT, "buffer"),
@@ -88,8 +90,13 @@ def with_limits(number: Number | None) -> str:
     if number is None:
         return "–"
     if number.low is None or number.high is None:
-        return f"{signed(number.value)} (one split)"
-    return f"{signed(number.value)} {limits(Interval(number.value, number.low, number.high, 0.95))}"
+        return estimated(Interval(number.value, -inf, inf))
+    return estimated(Interval(number.value, number.low, number.high))
+
+
+def estimated(found: Interval) -> str:
+    """A difference with its interval, which one split does not give."""
+    return f"{signed(found.estimate)} {limits(found) if found.bounded else '(one split)'}"
 
 
 def gap(
@@ -153,11 +160,19 @@ class LongColumn:
     test: str
 
 
+SOLAR = LongColumn("solar cells 1:50 (21)", "elpv", "elpv-50", "official")
 LONG_COLUMNS = (
     LongColumn("CIFAR-10 1:100 (44)", "methods", "cifar10-100", "extended"),
     LongColumn("CIFAR-100 1:100 (20)", "methods", "cifar100-100", "extended"),
-    LongColumn("solar cells 1:50 (21)", "elpv", "elpv-50", "official"),
+    SOLAR,
 )
+
+
+@cache
+def long_pair(column: LongColumn, first: str, second: str) -> Paired | None:
+    """Two arms of the long runs, paired over the splits that both have."""
+    (grid,) = Selection(column.experiment, "converged", RECORDS).grids(column.test)
+    return pair(grid, column.data, ("bce",), first, second)
 
 
 def long_table() -> str:
@@ -165,20 +180,29 @@ def long_table() -> str:
     titles = " | ".join(f"{column.title} | splits" for column in LONG_COLUMNS)
     lines = [f"| | {titles} |", "|---|" + "---|" * (2 * len(LONG_COLUMNS))]
     for arm in experiment_of("methods").arms:
-        lines.append(_long_row(ARMS[arm].title, arm, "single"))
+        levels = [number_at(c.experiment, arm, "auc", c.data, c.test) for c in LONG_COLUMNS]
+        cells = [f"{plain(one.value)} | {one.splits}" if one else "– | 0" for one in levels]
+        lines.append(f"| {ARMS[arm].title} | {' | '.join(cells)} |")
     for first, second in LONG_CONTRASTS:
         title = f"{ARMS[first].title} − {ARMS[second].title}".replace("+ ", "")
-        lines.append(_long_row(title, f"{first} minus {second}", "difference"))
+        pairs = [long_pair(column, first, second) for column in LONG_COLUMNS]
+        cells = [f"{estimated(one.estimate('auc'))} | {len(one.splits)}" if one else "– | 0" for one in pairs]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _long_row(title: str, arm: str, kind: str) -> str:
-    cells = []
-    for column in LONG_COLUMNS:
-        number = number_at(column.experiment, arm, "auc", column.data, column.test, kind)
-        shown = plain(number.value) if number and kind == "single" else with_limits(number)
-        cells += [shown, str(number.splits) if number else "0"]
-    return f"| {title} | {' | '.join(cells)} |"
+def solar(first: str, second: str) -> str:
+    """An answer of docs/decisions/0056: the difference and its interval."""
+    found = long_pair(SOLAR, first, second)
+    return estimated(found.estimate("auc")) if found else "–"
+
+
+def solar_detectable() -> str:
+    """The smallest differences that four of five such experiments would find, over the questions of 0056."""
+    questions = (("buffer", "base"), ("probability", "buffer"), ("oversampling", "buffer"))
+    pairs = [found for asked in questions if (found := long_pair(SOLAR, *asked))]
+    smallest = [size for found in pairs if (size := found.detectable("auc")) is not None]
+    return f"{plain(min(smallest))} to {plain(max(smallest))}" if smallest else "–"
 
 
 def peaks(data: str) -> str:
@@ -205,5 +229,7 @@ def page(name: str) -> str:
         short_table=short_table,
         long_table=long_table,
         peaks=peaks,
+        solar=solar,
+        solar_detectable=solar_detectable,
     )
     return environment.get_template(f"{name}.jinja").render(default=DEFAULT)
