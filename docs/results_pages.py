@@ -206,10 +206,11 @@ def solar_detectable() -> str:
 
 
 def peaks(data: str) -> str:
-    """The lowest and the highest of all converged runs: the best AUC of any epoch, extended test set."""
-    plans = [plan for plan in Selection("methods", "converged", RECORDS).plans if plan.data == data]
+    """The lowest and the highest of all long runs on a data set: the best AUC of any epoch on its test set."""
+    (column,) = (one for one in LONG_COLUMNS if one.data == data)
+    plans = [plan for plan in Selection(column.experiment, "converged", RECORDS).plans if plan.data == data]
     records = RecordFolder(RECORDS)
-    found = [max(records.read(plan)["curves"]["extended"]["auc"]) for plan in plans if records.has(plan)]
+    found = [max(records.read(plan)["curves"][column.test]["auc"]) for plan in plans if records.has(plan)]
     return f"{plain(min(found))} to {plain(max(found))} in all {len(found)} runs"
 
 
