@@ -205,13 +205,24 @@ def solar_detectable() -> str:
     return f"{plain(min(smallest))} to {plain(max(smallest))}" if smallest else "–"
 
 
-def peaks(data: str) -> str:
-    """The lowest and the highest of all long runs on a data set: the best AUC of any epoch on its test set."""
+def long_aucs(data: str) -> list[list[float]]:
+    """The AUC of every epoch on the test set that decides, for each long run on a data set."""
     (column,) = (one for one in LONG_COLUMNS if one.data == data)
     plans = [plan for plan in Selection(column.experiment, "converged", RECORDS).plans if plan.data == data]
     records = RecordFolder(RECORDS)
-    found = [max(records.read(plan)["curves"][column.test]["auc"]) for plan in plans if records.has(plan)]
+    return [records.read(plan)["curves"][column.test]["auc"] for plan in plans if records.has(plan)]
+
+
+def peaks(data: str) -> str:
+    """The lowest and the highest of all long runs: the best AUC of any epoch."""
+    found = [max(curve) for curve in long_aucs(data)]
     return f"{plain(min(found))} to {plain(max(found))} in all {len(found)} runs"
+
+
+def ends(data: str) -> str:
+    """The lowest and the highest of all long runs: the AUC of the last epoch."""
+    found = [curve[-1] for curve in long_aucs(data)]
+    return f"{plain(min(found))} to {plain(max(found))}"
 
 
 def page(name: str) -> str:
@@ -230,6 +241,7 @@ def page(name: str) -> str:
         short_table=short_table,
         long_table=long_table,
         peaks=peaks,
+        ends=ends,
         solar=solar,
         solar_detectable=solar_detectable,
     )
