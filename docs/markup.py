@@ -38,6 +38,7 @@ TABLES = {  # file in docs/tables → its title on the site
     "cifar100-200": "CIFAR-100 1:200",
     "controls": "Controls",
     "default-against-buffer": "Default term − buffer",
+    "elpv": "Solar cells",
     "ham10000": "HAM10000",
     "label-noise": "Label noise",
     "larger-batches": "Larger batches",

@@ -145,7 +145,7 @@ PRESETS: dict[str, Preset] = {
         },
     ),
     "converged": Preset(  # every arm sees as many samples (docs/decisions/0055, 0056)
-        "quarter width, 100 epochs (CIFAR-10: 150) of 64 samples or half of 32 + 32, constant rate, 10 splits or fewer",
+        "quarter width, 100 epochs (CIFAR-10: 150) of 64 samples or half of 32 + 32, constant rate, 5 or 10 splits",
         10,
         {
             "table": OWN_TABLE,
