@@ -149,7 +149,7 @@ PRESETS: dict[str, Preset] = {
         10,
         {
             "table": OWN_TABLE,
-            "cifar10": _quarter_width("cifar10", "constant", (0.01, 150), (0.01, 75), precision="bfloat16"),
+            "cifar10": _quarter_width("cifar10", "constant", (0.01, 150), (0.01, 75)),
             "cifar100": _quarter_width("cifar100", "constant", (0.001, 100), (0.001, 50)),
             "elpv": _quarter_width(
                 "elpv", "constant", (0.01, 100), (0.01, 50), {"size": 96}, model={**SMALL, **SKIN}
