@@ -63,11 +63,11 @@ SHORT_ROWS = (
 
 @cache
 def numbers_of(experiment: str) -> Mapping[Place, Number]:
-    """All numbers of an experiment's table; of several base losses only the mean over them."""
+    """All numbers of an experiment's table; of several base losses only BCE, and the mean over them."""
     only = ("bce",) if experiment in BCE_ONLY else ()
     selection = Selection(experiment, experiment_of(experiment).preset, RECORDS, only=only)
     found = [number for page in pages_of(selection) for number in page.numbers]
-    return {(n.data, n.test, n.arm, n.measure, n.kind): n for n in found if n.loss in ("all", "bce")}
+    return {(n.data, n.test, n.arm, n.measure, n.kind): n for n in found if n.loss in ("all", "bce", "ce")}
 
 
 def number_at(
@@ -80,15 +80,20 @@ def number_at(
 def level(
     experiment: str, arm: str, measure: str = "auc", data: str = "", test: str = "extended", kind: str = "single"
 ) -> str:
-    """A level with one decimal, or a dash."""
+    """A level with one decimal."""
+    return plain(known(experiment, arm, measure, data, test, kind).value)
+
+
+def known(experiment: str, arm: str, measure: str, data: str, test: str, kind: str) -> Number:
+    """A number that a sentence needs: without its runs the sentence cannot stand."""
     number = number_at(experiment, arm, measure, data, test, kind)
-    return "–" if number is None else plain(number.value)
-
-
-def with_limits(number: Number | None) -> str:
-    """A difference with its interval, `+9.1 (6.1 to 12.2)`, or a dash."""
     if number is None:
-        return "–"
+        raise LookupError(f"no record gives the {measure} of {arm} in {experiment} {data} ({test}, {kind})")
+    return number
+
+
+def with_limits(number: Number) -> str:
+    """A difference with its interval, `+9.1 (6.1 to 12.2)`."""
     if number.low is None or number.high is None:
         return estimated(Interval(number.value, -inf, inf))
     return estimated(Interval(number.value, number.low, number.high))
@@ -103,22 +108,22 @@ def gap(
     experiment: str, first: str, second: str, measure: str = "auc", data: str = "", test: str = "extended"
 ) -> str:
     """The paired difference of two arms, first − second."""
-    return with_limits(number_at(experiment, f"{first} minus {second}", measure, data, test, "difference"))
+    return with_limits(known(experiment, f"{first} minus {second}", measure, data, test, "difference"))
 
 
 def gain(experiment: str, measure: str, test: str = "extended") -> str:
     """What the ensembles of RankReg gain over the better of base and ALM."""
-    found = number_at(experiment, "rankreg over better of base and ALM", measure, "", test, "ensemble gain")
-    if found is None or found.low is None or found.high is None:
-        return "–"
-    ends = (plain(found.low), plain(found.high))
-    return f"{plain(found.value)} [{ends[0]} to {ends[1]}]"
+    found = known(experiment, "rankreg over better of base and ALM", measure, "", test, "ensemble gain")
+    assert found.low is not None
+    assert found.high is not None
+    return f"{plain(found.value)} [{plain(found.low)} to {plain(found.high)}]"
 
 
 def published_gain(experiment: str, measure: str) -> str:
     """The paper's gain over the better of base and ALM."""
-    found = number_at(experiment, "rankreg over better of base and ALM", measure, "", "official", "ensemble gain")
-    return "–" if found is None or found.published is None else plain(found.published)
+    found = known(experiment, "rankreg over better of base and ALM", measure, "", "official", "ensemble gain")
+    assert found.published is not None
+    return plain(found.published)
 
 
 def _about_the_term(text: str) -> str:
@@ -194,7 +199,8 @@ def long_table() -> str:
 def solar(first: str, second: str) -> str:
     """An answer of docs/decisions/0056: the difference and its interval."""
     found = long_pair(SOLAR, first, second)
-    return estimated(found.estimate("auc")) if found else "–"
+    assert found is not None
+    return estimated(found.estimate("auc"))
 
 
 def solar_detectable() -> str:
@@ -202,7 +208,7 @@ def solar_detectable() -> str:
     questions = (("buffer", "base"), ("probability", "buffer"), ("oversampling", "buffer"))
     pairs = [found for asked in questions if (found := long_pair(SOLAR, *asked))]
     smallest = [size for found in pairs if (size := found.detectable("auc")) is not None]
-    return f"{plain(min(smallest))} to {plain(max(smallest))}" if smallest else "–"
+    return f"{plain(min(smallest))} to {plain(max(smallest))}"
 
 
 def long_aucs(data: str) -> list[list[float]]:
