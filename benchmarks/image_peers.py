@@ -27,6 +27,7 @@ from rankreg import Objective, PositiveBuffer, RankReg, make_loss
 from rankreg.datasets import Splits
 from rankreg.distributed import World
 from rankreg.models import ResNetShape, build_model
+from rankreg.pool import WorkerDied, keep_freed_memory, run_parallel
 from rankreg.train import TrainConfig
 from rankreg.train.loop import Training, borrowed_randomness
 from rankreg.train.task import Task
@@ -131,19 +132,25 @@ def chosen_rate(name: str, runs: list[dict[str, Any]]) -> float:
     return float(max(tried, key=lambda rate: tried[rate]))
 
 
-def run() -> None:
+def run(workers: int) -> None:
     """Both rates on split 0, then the better one on the other splits; each finished run is a line."""
 
-    def train(name: str, rate: float, split: int) -> None:
-        if (name, rate, split) not in {(r["method"], r["rate"], r["split"]) for r in recorded(PLACE)}:
-            add(PLACE, trained(name, rate, split))
+    def train(wanted: list[tuple[str, float, int]]) -> None:
+        done = {(r["method"], r["rate"], r["split"]) for r in recorded(PLACE)}
+        for _, record in run_parallel(_trained, [one for one in wanted if one not in done], workers=workers):
+            if isinstance(record, WorkerDied):
+                raise SystemExit(f"a worker died: {record.reason}")
+            add(PLACE, record)
 
-    for name, (_, rates) in PEERS.items():
-        for rate in rates:
-            train(name, rate, 0)
-    for split in range(1, SPLITS):
-        for name in PEERS:
-            train(name, chosen_rate(name, recorded(PLACE)), split)
+    train([(name, rate, 0) for name, (_, rates) in PEERS.items() for rate in rates])
+    runs = recorded(PLACE)
+    train([(name, chosen_rate(name, runs), split) for split in range(1, SPLITS) for name in PEERS])
+
+
+def _trained(asked: tuple[str, float, int]) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    keep_freed_memory()
+    return trained(*asked)
 
 
 def table() -> str:
@@ -226,10 +233,11 @@ def main() -> None:
     """Run what has no record, or print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.image_peers", description=__doc__)
     parser.add_argument("command", choices=["run", "table", "speed"])
+    parser.add_argument("--workers", type=int, default=2)
     asked = parser.parse_args()
     torch.set_num_threads(1)
     if asked.command == "run":
-        run()
+        run(asked.workers)
     else:
         print(table() if asked.command == "table" else speed())
 
