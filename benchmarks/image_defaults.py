@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +28,14 @@ from rankreg.operating.intervals import mean_of
 from rankreg.pool import WorkerDied, keep_freed_memory, run_parallel
 from rankreg.scores import joined
 from rankreg.train import train
-from rankreg.train.defaults import settings
+from rankreg.train.defaults import DEFAULTS, settings
+from rankreg_bench.grids import TestSet
 from rankreg_bench.records import parts_of
 from rankreg_bench.runs import provenance
 
 PLACE = RECORDS / "images/defaults.jsonl"
 SIDE = 64  # pixels, as `fit` reads images
+BATCH: int = DEFAULTS["image"]["batch_size"]
 SPLITS = 10
 DATA: dict[str, tuple[str, dict[str, Any]]] = {  # name: the loader and its settings
     "CIFAR-10 1:100": ("cifar10", {"ratio": 100}),
@@ -66,22 +69,26 @@ def enlarged(splits: Splits) -> Splits:
 def trained(asked: tuple[str, str, int]) -> dict[str, Any]:
     """One run, by data, way and split: the recipe of `fit` on all training images, judged after the last epoch."""
     data, way, split = asked
+    return {"data": data, "way": way, "split": split, **judged(data, way, split, on="test")}
+
+
+def judged(data: str, way: str, split: int, *, on: str, steps: int | None = None) -> dict[str, Any]:
+    """The record of a run; on: "test", or "tuning" for the images that may choose; steps: another length."""
     torch.set_num_threads(1)
     keep_freed_memory()
     start = time.perf_counter()
     loader, options = DATA[data]
     splits = enlarged(load(loader, None, **options, seed=split))
-    parts = parts_of("extended", splits.parts) or parts_of("official", splits.parts)
+    shown: tuple[TestSet, ...] = ("extended", "official") if on == "test" else ("tuning",)
+    parts = next(found for test in shown if (found := parts_of(test, splits.parts)))
+    chosen = WAYS[way] if steps is None else WAYS[way] | {"epochs": ceil(steps * BATCH / len(splits["train"]))}
     config = settings(
-        "image", 0.95, size=SIDE, samples=len(splits["train"]), seed=split, precision="float32", **WAYS[way]
+        "image", 0.95, size=SIDE, samples=len(splits["train"]), seed=split, precision="float32", **chosen
     )
     with tempfile.TemporaryDirectory() as folder:
         run = train(splits, config, Path(folder), score_parts=parts, progress=False)
     scores = joined([run.scores[part] for part in parts])
     return {
-        "data": data,
-        "way": way,
-        "split": split,
         "auc": round(100 * auc(scores.labels, scores.values), 3),
         "fpr@95": round(100 * fpr_at_tpr(scores.labels, scores.values, 0.95), 3),
         "positives": int((splits["train"].labels == 1).sum()),
@@ -124,7 +131,7 @@ def table() -> str:
             gaps = areas[second] - areas[first]
             chance = p_value(gaps)
             p_values += [] if chance is None else [chance]
-            cells = [_interval(gaps), _interval(rates[second] - rates[first])]
+            cells = [difference_cell(gaps), difference_cell(rates[second] - rates[first])]
             shown = "–" if chance is None else f"{chance:.4f}"
             answers.append(f"| {data}: {second} − {first} | {' | '.join(cells)} | {shown} |")
     lines += ["", "| question | AUC | FPR@95 | p-value of AUC |", "|---|---|---|---|", *answers]
@@ -134,7 +141,8 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def _interval(gaps: NDArray[np.float64]) -> str:
+def difference_cell(gaps: NDArray[np.float64]) -> str:
+    """A mean difference and Student's interval."""
     found = mean_of(gaps)
     if not found.bounded:
         return signed(found.estimate)
