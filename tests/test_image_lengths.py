@@ -13,9 +13,9 @@ from scipy.stats import ttest_rel
 FIRST = next(iter(DATA))
 
 
-@pytest.fixture
-def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, int, str], float]:
-    """Files of both studies in which 1,000 steps of the plain loss are a little below the best; their mean AUCs."""
+@pytest.fixture(name="records")
+def _records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both studies, where 1,000 steps of the plain loss are within half a point of the best."""
     lengths, defaults = tmp_path / "lengths.jsonl", tmp_path / "defaults.jsonl"
     monkeypatch.setattr(image_lengths, "PLACE", lengths)
     monkeypatch.setattr(image_defaults, "PLACE", defaults)
@@ -32,18 +32,15 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, 
         add(defaults, {"data": FIRST, "way": "oversampling", "split": split, **old})
         add(defaults, {"data": FIRST, "way": "plain loss", "split": split, "auc": 0.0, "fpr@95": 100.0})
         add(lengths, {"data": FIRST, "steps": 1000, "way": "plain loss", "split": split, **new})
-    return means
 
 
-def test_the_shortest_and_simplest_within_half_a_point_is_the_candidate(
-    records: dict[tuple[str, int, str], float],
-) -> None:
+@pytest.mark.usefixtures("records")
+def test_the_shortest_and_simplest_within_half_a_point_is_the_candidate() -> None:
     assert candidate() == (1000, "plain loss")
 
 
-def test_the_candidate_is_compared_by_scipys_paired_test_on_other_splits(
-    records: dict[tuple[str, int, str], float],
-) -> None:
+@pytest.mark.usefixtures("records")
+def test_the_candidate_is_compared_by_scipys_paired_test_on_other_splits() -> None:
     new, old = (
         [r["auc"] for r in image_lengths.confirmed(choice).values() if r["data"] == FIRST]
         for choice in ((1000, "plain loss"), TODAY)

@@ -259,6 +259,7 @@ def _curve(chosen: FigureSource, data: str, arm: str, measure: str) -> dict[floa
     if len(found) < FEW_SPLITS:
         ends = [[values[k] for values in found] for k in range(shared)]
         means = [replace(mean, low=min(own), high=max(own)) for mean, own in zip(means, ends, strict=True)]
+    means = [replace(mean, low=max(mean.low, 0.0), high=min(mean.high, 100.0)) for mean in means]  # no area beyond
     return {step * (k + 1): Mark(mean) for k, mean in enumerate(means)}
 
 

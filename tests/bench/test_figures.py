@@ -15,6 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
+from scipy.stats import sem
 from scipy.stats import t as student
 from sklearn.metrics import roc_curve
 
@@ -289,6 +290,19 @@ def test_learning_curves_are_the_means_of_the_recorded_epochs(tmp_path: Path) ->
     assert base[-1].tolist() == [150, 87.75]
     assert buffer[-1].tolist() == [150, 69.0]  # its 75 epochs have twice the samples
     assert len(figure.axes) == 2
+
+
+def test_a_band_ends_at_one_hundred_percent(tmp_path: Path) -> None:
+    for split in range(5):
+        level = 60.0 if split == 4 else 99.0  # Student's interval: 71.2 to 112.9
+        curve = {"auc": [level, level], "fpr@95": [100 - level, 100 - level]}
+        plan = plan_run("converged", "cifar100-100", "bce", "base", split)
+        handmade.write(tmp_path, plan, curves={"extended": curve, "official": curve})
+    figure = figure_of(choose("learning-curves", tmp_path, splits=5, only=("cifar100-100", "base")))
+    heights = [np.asarray(chart.collections[0].get_paths()[0].vertices)[:, 1] for chart in figure.axes]
+    low, high = student.interval(0.95, 4, loc=91.2, scale=sem([99, 99, 99, 99, 60]))
+    assert high > 100
+    np.testing.assert_allclose([[own.min(), own.max()] for own in heights], [[low, 100], [0, 100 - low]])
 
 
 def test_a_legend_of_many_arms_stays_inside_the_figure_and_above_the_charts(tmp_path: Path) -> None:
