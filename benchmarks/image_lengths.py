@@ -55,14 +55,14 @@ def trained(asked: Asked) -> dict[str, Any]:
     }
 
 
-def averages() -> dict[Choice, list[float]]:
-    """For each length and way the mean AUC of each data set on the images that choose."""
+def averages(measure: str = "auc") -> dict[Choice, list[float]]:
+    """For each length and way the mean of each data set on the images that choose."""
     runs = [one for one in recorded(PLACE) if one["split"] in CHOOSING]
     if len(runs) < (wanted := len(CHOOSING) * len(DATA) * len(STEPS) * len(WAYS)):
         raise SystemExit(f"{len(runs)} of {wanted} runs that choose are recorded: run `image_lengths run` first")
     return {
         (steps, way): [
-            float(np.mean([r["auc"] for r in runs if (r["data"], r["steps"], r["way"]) == (data, steps, way)]))
+            float(np.mean([r[measure] for r in runs if (r["data"], r["steps"], r["way"]) == (data, steps, way)]))
             for data in DATA
         ]
         for steps in STEPS
@@ -89,14 +89,21 @@ def confirmed(choice: Choice) -> dict[tuple[str, int], dict[str, Any]]:
 def table() -> str:
     """AUC of every choice on the images that choose, then the candidate against today's recipe on test images."""
     lines = [f"| steps, way | mean | {' | '.join(DATA)} |", "|---|---|" + "---|" * len(DATA)]
-    for (steps, way), values in averages().items():
-        cells = " | ".join(f"{value:.1f}" for value in values)
-        lines.append(f"| {steps:,}, {way} | {np.mean(values):.1f} | {cells} |")
+    rates = averages("fpr@95")
+    for choice, areas in averages().items():
+        pairs = [(np.mean(areas), np.mean(rates[choice])), *zip(areas, rates[choice], strict=True)]
+        cells = " | ".join(f"{area:.1f} ({rate:.1f})" for area, rate in pairs)
+        lines.append(f"| {choice[0]:,}, {choice[1]} | {cells} |")
     found = candidate()
-    new, old = confirmed(found), confirmed(TODAY)
     lines += ["", f"Candidate: {found[0]:,} steps, {found[1]}.", ""]
+    return "\n".join(lines + ([] if found == TODAY else comparison(found)))
+
+
+def comparison(found: Choice) -> list[str]:
+    """Lines: a choice against today's recipe, on test images of the splits that did not choose."""
+    new, old = confirmed(found), confirmed(TODAY)
     titles = " | ".join(f"{steps:,}, {way}" for steps, way in (TODAY, found))
-    lines += [
+    lines = [
         f"| test images | splits | {titles} | AUC | FPR@95 | p-value of AUC |",
         "|---|---|---|---|---|---|---|",
     ]
@@ -120,7 +127,7 @@ def table() -> str:
     if chances:
         passed = still_significant(chances)
         lines += ["", f"After Holm's correction the {passed} smallest of {len(chances)} p-values count."]
-    return "\n".join(lines)
+    return lines
 
 
 def main() -> None:
