@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from functools import cache
 from math import inf
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rankreg.notation import plain, signed
 from rankreg.operating import Interval
+from rankreg.operating.comparison import still_significant
 from rankreg_bench.arms import ARMS
 from rankreg_bench.differences import Paired, pair
 from rankreg_bench.grids import experiment_of
@@ -165,11 +167,10 @@ class LongColumn:
     test: str
 
 
-SOLAR = LongColumn("solar cells 1:50 (21)", "elpv", "elpv-50", "official")
 LONG_COLUMNS = (
     LongColumn("CIFAR-10 1:100 (44)", "methods", "cifar10-100", "extended"),
     LongColumn("CIFAR-100 1:100 (20)", "methods", "cifar100-100", "extended"),
-    SOLAR,
+    LongColumn("solar cells 1:50 (21)", "elpv", "elpv-50", "official"),
 )
 
 
@@ -188,35 +189,74 @@ def long_table() -> str:
         levels = [number_at(c.experiment, arm, "auc", c.data, c.test) for c in LONG_COLUMNS]
         cells = [f"{plain(one.value)} | {one.splits}" if one else "– | 0" for one in levels]
         lines.append(f"| {ARMS[arm].title} | {' | '.join(cells)} |")
+    significant = _significant()
     for first, second in LONG_CONTRASTS:
         title = f"{ARMS[first].title} − {ARMS[second].title}".replace("+ ", "")
-        pairs = [long_pair(column, first, second) for column in LONG_COLUMNS]
-        cells = [f"{estimated(one.estimate('auc'))} | {len(one.splits)}" if one else "– | 0" for one in pairs]
+        cells = [_answer(column, first, second, (column, first, second) in significant) for column in LONG_COLUMNS]
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def solar(first: str, second: str) -> str:
-    """An answer of docs/decisions/0056: the difference and its interval."""
-    found = long_pair(SOLAR, first, second)
+def _answer(column: LongColumn, first: str, second: str, significant: bool) -> str:
+    """Two cells: a difference, bold if significant, and its number of splits."""
+    found = long_pair(column, first, second)
+    if found is None:
+        return "– | 0"
+    shown = estimated(found.estimate("auc"))
+    return f"{f'**{shown}**' if significant else shown} | {len(found.splits)}"
+
+
+def _significant() -> set[tuple[LongColumn, str, str]]:
+    """The answers that pass Holm's correction for all questions of their experiment, also those still open."""
+    passed = set()
+    for experiment in dict.fromkeys(column.experiment for column in LONG_COLUMNS):
+        arms = experiment_of(experiment).arms
+        chances = {
+            (column, first, second): _chance(column, first, second)
+            for column in LONG_COLUMNS
+            for first, second in LONG_CONTRASTS
+            if column.experiment == experiment and {first, second} <= set(arms)
+        }
+        passed |= set(sorted(chances, key=chances.__getitem__)[: still_significant(list(chances.values()))])
+    return passed
+
+
+def _chance(column: LongColumn, first: str, second: str) -> float:
+    """The p-value of a difference in AUC; 1 as long as it has none."""
+    found = long_pair(column, first, second)
+    chance = found.p_value("auc") if found and len(found.splits) > 1 else None
+    return 1.0 if chance is None else chance
+
+
+def long_gap(data: str, first: str, second: str, measure: str = "auc") -> str:
+    """The difference of two arms of the long runs on a data set, first − second, with its interval."""
+    found = long_pair(_column(data), first, second)
     assert found is not None
-    return estimated(found.estimate("auc"))
+    return estimated(found.estimate(measure))
 
 
-def solar_detectable() -> str:
-    """The smallest differences that four of five such experiments would find, over the questions of 0056."""
-    questions = (("buffer", "base"), ("probability", "buffer"), ("oversampling", "buffer"))
-    pairs = [found for asked in questions if (found := long_pair(SOLAR, *asked))]
+def detectable(data: str, *contrasts: tuple[str, str]) -> str:
+    """The lowest and the highest of the true differences in AUC that four of five such experiments would find."""
+    pairs = [found for first, second in contrasts if (found := long_pair(_column(data), first, second))]
     smallest = [size for found in pairs if (size := found.detectable("auc")) is not None]
     return f"{plain(min(smallest))} to {plain(max(smallest))}"
 
 
-def long_aucs(data: str) -> list[list[float]]:
-    """The AUC of every epoch on the test set that decides, for each long run on a data set."""
+def _column(data: str) -> LongColumn:
     (column,) = (one for one in LONG_COLUMNS if one.data == data)
-    plans = [plan for plan in Selection(column.experiment, "converged", RECORDS).plans if plan.data == data]
-    records = RecordFolder(RECORDS)
-    return [records.read(plan)["curves"][column.test]["auc"] for plan in plans if records.has(plan)]
+    return column
+
+
+def long_records(data: str, arm: str = "") -> list[dict[str, Any]]:
+    """The records of the long runs on a data set, of one arm or of all."""
+    plans = Selection(_column(data).experiment, "converged", RECORDS).plans
+    folder = RecordFolder(RECORDS)
+    return [folder.read(p) for p in plans if p.data == data and arm in ("", p.arm) and folder.has(p)]
+
+
+def long_aucs(data: str, arm: str = "") -> list[list[float]]:
+    """The AUC of every epoch on the test set that decides, for each of these runs."""
+    return [record["curves"][_column(data).test]["auc"] for record in long_records(data, arm)]
 
 
 def peaks(data: str) -> str:
@@ -225,10 +265,11 @@ def peaks(data: str) -> str:
     return f"{plain(min(found))} to {plain(max(found))} in all {len(found)} runs"
 
 
-def ends(data: str) -> str:
-    """The lowest and the highest of all long runs: the AUC of the last epoch."""
-    found = [curve[-1] for curve in long_aucs(data)]
-    return f"{plain(min(found))} to {plain(max(found))}"
+def missed(data: str, arm: str) -> str:
+    """The AUC of a run's best epoch less that of the epoch which validation chose, mean of an arm's runs."""
+    kept = [record["best_epoch"] for record in long_records(data, arm)]
+    gaps = [max(curve) - curve[epoch] for curve, epoch in zip(long_aucs(data, arm), kept, strict=True)]
+    return plain(sum(gaps) / len(gaps))
 
 
 def page(name: str) -> str:
@@ -247,8 +288,8 @@ def page(name: str) -> str:
         short_table=short_table,
         long_table=long_table,
         peaks=peaks,
-        ends=ends,
-        solar=solar,
-        solar_detectable=solar_detectable,
+        missed=missed,
+        long_gap=long_gap,
+        detectable=detectable,
     )
     return environment.get_template(f"{name}.jinja").render(default=DEFAULT)

@@ -121,6 +121,25 @@ def test_a_network_sees_about_three_hundred_batches_of_images_and_keeps_its_last
     assert settings("image", 0.95, samples=6268, epochs=7).epochs == 7
 
 
+def test_half_of_a_batch_of_images_are_positives_unless_a_method_or_a_sampling_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+
+    def treated(text: str = "", method: str | None = None, loss: str | None = None) -> tuple[str, str]:
+        file.write_text(text)
+        config = settings("image", 0.95, samples=1000, file=file, method=method, loss=loss)
+        return config.method.name, config.sampling
+
+    assert treated() == treated("epochs = 3") == treated(loss="w-bce") == ("none", "balanced")
+    assert (
+        treated(method="none")
+        == treated('method = "none"')
+        == treated('sampling = "shuffled"')
+        == ("none", "shuffled")
+    )
+    assert treated(method="rankreg") == ("rankreg", "shuffled")
+    assert treated('sampling = "balanced"', method="alm") == ("alm", "balanced")
+
+
 @pytest.mark.slow
 def test_features_and_a_network_are_averaged_where_a_backbone_is_there(timm: None, tmp_path: Path) -> None:
     source = Source(write_images(tmp_path / "images"), positive="bad", size=16)

@@ -185,7 +185,7 @@ def test_a_target_tpr_in_the_file_is_refused(rankreg: CommandLine, tmp_path: Pat
     ("option", "default"),
     [
         ("--loss", "bce"),
-        ("--method", "buffer"),
+        ("--method", "buffer; images oversampling"),
         ("--model", "mlp; images resnet10"),
         ("--epochs", "40; images 4 to 30"),
         ("--seed", "0"),
@@ -201,7 +201,9 @@ def test_the_defaults_that_help_shows_are_those_of_the_settings() -> None:
     table, image = (settings(kind, 0.95, size=SIZE) for kind in ("table", "image"))
     assert [config.epochs for config in (table, image)] == [40, 30]
     assert [config.model.name for config in (table, image) if config.model is not None] == ["mlp", "resnet10"]
-    assert {config.method.name for config in (table, image)} == {"buffer"}
+    learned = settings("image", 0.95, size=SIZE, samples=1000)
+    assert table.method.name == "buffer"
+    assert (learned.method.name, learned.sampling) == ("none", "balanced")
     assert (table.seed, SIZE) == (0, 64)
 
 

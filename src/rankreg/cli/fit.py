@@ -71,7 +71,9 @@ def fit(
     folds: Annotated[int | None, _training("Folds (default: 5, dealt twice with few positives).")] = None,
     seed: Annotated[int | None, _training("Decides the folds and the training (default: 0).")] = None,
     loss: Annotated[str | None, _network("Base loss, e.g. bce, a-fl, w-bce (default: bce).")] = None,
-    method: Annotated[str | None, _network("rankreg, buffer, alm or none (default: buffer).")] = None,
+    method: Annotated[
+        str | None, _network("rankreg, buffer, alm or none (default: buffer; images oversampling).")
+    ] = None,
     model: Annotated[str | None, _network("mlp, resnet10 or resnet18 (default: mlp; images resnet10).")] = None,
     epochs: Annotated[int | None, _network("How often every sample is seen (default: 40; images 4 to 30).")] = None,
     config: Annotated[Path | None, _network(CONFIG_HELP)] = None,

@@ -35,9 +35,15 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 SMALL = 48  # pixels: beyond, a stem that quarters the image costs a ninth of the time (docs/decisions/0042)
 NAMED = ("loss", "method", "model", "optimizer")  # a name and settings that belong to it
 # How images are trained, so that positives are not learned by heart (docs/decisions/0046): few steps, rotations by
-# any angle and tints. Then no epoch need be chosen, and every positive trains.
+# any angle and tints. Then no epoch need be chosen, and every positive trains. Oversampling is best with so few
+# steps, the plain loss with 1,000 or more (docs/decisions/0058 and 0059).
 IMAGE_STEPS, FEWEST_EPOCHS = 300, 4
-IMAGES: dict[str, Any] = {"augmentation": "dermoscopy", "selection": "last"}
+IMAGES: dict[str, Any] = {
+    "augmentation": "dermoscopy",
+    "selection": "last",
+    "method": {"name": "none"},
+    "sampling": "balanced",
+}
 
 
 def stem_for(side: int) -> Literal["cifar", "imagenet"]:
@@ -61,7 +67,8 @@ def settings(
         tpr: the target TPR, which the choice of an epoch by FPR uses.
         size: the side of the images in pixels, which decides the network's stem unless the file does.
         samples: how many images there are. Then so many epochs that they make about 300 steps (4 to 30), the last
-            one counts, and images are rotated and tinted, unless the file says otherwise.
+            one counts, images are rotated and tinted, and half of each batch are positives, unless the file or an
+            option says otherwise. A method that is named, even "none", takes the images as they come.
         file: a TOML file with keys of `TrainConfig`.
         options: keys of `TrainConfig`, e.g. epochs, seed, loss, method or model; a name alone will do.
 
@@ -78,13 +85,16 @@ def settings(
     if kind == "image" and samples is not None:
         enough = math.ceil(IMAGE_STEPS * chosen["batch_size"] / max(samples, 1))
         chosen = chosen | IMAGES | {"epochs": min(max(enough, FEWEST_EPOCHS), chosen["epochs"])}
+    said: dict[str, Any] = {}
     if file is not None:
         said = TrainConfig.from_toml(file).model_dump(exclude_unset=True)
         if "tpr" in said:
             raise ValueError(f"{file}: the target is --tpr, not a line of the file: remove tpr from it")
-        chosen = _merged(chosen, said)
     given = {key: value for key, value in options.items() if value is not None}
-    chosen = _merged(chosen, {key: {"name": value} if key in NAMED else value for key, value in given.items()})
+    given = {key: {"name": value} if key in NAMED else value for key, value in given.items()}
+    if "method" in said | given:
+        chosen = {key: value for key, value in chosen.items() if key != "sampling"}
+    chosen = _merged(_merged(chosen, said), given)
     resnet = str(chosen["model"].get("name", "")).startswith("resnet")
     if kind == "image" and size is not None and resnet and "stem" not in chosen["model"]:
         chosen = chosen | {"model": chosen["model"] | {"stem": stem_for(size)}}
