@@ -14,6 +14,7 @@ from rankreg.operating import Interval
 from rankreg.operating.comparison import still_significant
 from rankreg_bench.arms import ARMS
 from rankreg_bench.differences import Paired, pair
+from rankreg_bench.estimates import published_values
 from rankreg_bench.grids import experiment_of
 from rankreg_bench.pages import Number, limits
 from rankreg_bench.records import RecordFolder, Selection
@@ -272,6 +273,18 @@ def missed(data: str, arm: str) -> str:
     return plain(sum(gaps) / len(gaps))
 
 
+def beside(data: str, arm: str, measure: str, published_arm: str = "") -> str:
+    """The ensemble of an arm's long BCE runs on the official test set, and the paper's in brackets."""
+    found = known("methods", arm, measure, data, "official", "ensemble")
+    published = published_values(experiment_of(data), data, "bce", published_arm or arm)
+    return f"{plain(found.value)} ({plain(published[measure])})"
+
+
+def networks(data: str, arm: str) -> int:
+    """How many networks such an ensemble has."""
+    return known("methods", arm, "auc", data, "official", "ensemble").splits
+
+
 def page(name: str) -> str:
     """A page of `PAGES`, as it should stand in docs."""
     environment = Environment(
@@ -289,6 +302,8 @@ def page(name: str) -> str:
         long_table=long_table,
         peaks=peaks,
         missed=missed,
+        beside=beside,
+        networks=networks,
         long_gap=long_gap,
         detectable=detectable,
     )

@@ -114,30 +114,30 @@ def test_an_unknown_backbone_is_refused_before_anything_is_written(timm: None, t
     assert not (tmp_path / "out/bundle").exists()
 
 
-def test_a_network_sees_about_three_hundred_batches_of_images_and_keeps_its_last_epoch() -> None:
-    for samples, epochs in ((50, 30), (1000, 20), (6268, 4), (10**6, 4)):
+def test_a_network_sees_about_three_hundred_batches_of_images_and_keeps_its_last_epoch(tmp_path: Path) -> None:
+    for samples, epochs in ((50, 30), (1000, 20), (6268, 4), (10_000, 2), (10**6, 1)):
         config = settings("image", 0.95, samples=samples)
         assert (config.epochs, config.selection, config.augmentation) == (epochs, "last", "dermoscopy")
     assert settings("image", 0.95, samples=6268, epochs=7).epochs == 7
+    (tmp_path / "own.toml").write_text("batch_size = 32\n")
+    assert settings("image", 0.95, samples=1000, file=tmp_path / "own.toml").epochs == 10
 
 
-def test_half_of_a_batch_of_images_are_positives_unless_a_method_or_a_sampling_is_named(tmp_path: Path) -> None:
+def test_half_of_a_batch_of_images_are_positives_in_short_training_without_a_method(tmp_path: Path) -> None:
     file = tmp_path / "own.toml"
 
-    def treated(text: str = "", method: str | None = None, loss: str | None = None) -> tuple[str, str]:
+    def treated(text: str = "", method: str | None = None, epochs: int | None = None) -> tuple[str, str]:
         file.write_text(text)
-        config = settings("image", 0.95, samples=1000, file=file, method=method, loss=loss)
+        config = settings("image", 0.95, samples=1000, file=file, method=method, epochs=epochs)
         return config.method.name, config.sampling
 
-    assert treated() == treated("epochs = 3") == treated(loss="w-bce") == ("none", "balanced")
-    assert (
-        treated(method="none")
-        == treated('method = "none"')
-        == treated('sampling = "shuffled"')
-        == ("none", "shuffled")
-    )
+    assert treated() == treated("epochs = 3") == treated('loss = "w-bce"') == ("none", "balanced")
+    assert treated(epochs=63) == ("none", "balanced")  # 984 steps
+    assert treated(epochs=64) == treated(epochs=100) == treated("epochs = 70") == ("none", "shuffled")
+    assert treated(method="none") == treated('method = "none"') == ("none", "shuffled")
+    assert treated('sampling = "shuffled"') == ("none", "shuffled")
+    assert treated('sampling = "balanced"', epochs=100) == ("none", "balanced")
     assert treated(method="rankreg") == ("rankreg", "shuffled")
-    assert treated('sampling = "balanced"', method="alm") == ("alm", "balanced")
 
 
 @pytest.mark.slow

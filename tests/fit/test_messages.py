@@ -185,9 +185,9 @@ def test_a_target_tpr_in_the_file_is_refused(rankreg: CommandLine, tmp_path: Pat
     ("option", "default"),
     [
         ("--loss", "bce"),
-        ("--method", "buffer; images oversampling"),
+        ("--method", "buffer; images: none, half of each batch positives"),
         ("--model", "mlp; images resnet10"),
-        ("--epochs", "40; images 4 to 30"),
+        ("--epochs", "40; images: up to 30, about 300 steps"),
         ("--seed", "0"),
         ("--size", "64"),
     ],

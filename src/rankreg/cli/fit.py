@@ -72,10 +72,13 @@ def fit(
     seed: Annotated[int | None, _training("Decides the folds and the training (default: 0).")] = None,
     loss: Annotated[str | None, _network("Base loss, e.g. bce, a-fl, w-bce (default: bce).")] = None,
     method: Annotated[
-        str | None, _network("rankreg, buffer, alm or none (default: buffer; images oversampling).")
+        str | None,
+        _network("rankreg, buffer, alm or none (default: buffer; images: none, half of each batch positives)."),
     ] = None,
     model: Annotated[str | None, _network("mlp, resnet10 or resnet18 (default: mlp; images resnet10).")] = None,
-    epochs: Annotated[int | None, _network("How often every sample is seen (default: 40; images 4 to 30).")] = None,
+    epochs: Annotated[
+        int | None, _network("How often every sample is seen (default: 40; images: up to 30, about 300 steps).")
+    ] = None,
     config: Annotated[Path | None, _network(CONFIG_HELP)] = None,
     backbone: Annotated[
         str | None,

@@ -34,16 +34,11 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }
 SMALL = 48  # pixels: beyond, a stem that quarters the image costs a ninth of the time (docs/decisions/0042)
 NAMED = ("loss", "method", "model", "optimizer")  # a name and settings that belong to it
-# How images are trained, so that positives are not learned by heart (docs/decisions/0046): few steps, rotations by
-# any angle and tints. Then no epoch need be chosen, and every positive trains. Oversampling is best with so few
-# steps, the plain loss with 1,000 or more (docs/decisions/0058 and 0059).
-IMAGE_STEPS, FEWEST_EPOCHS = 300, 4
-IMAGES: dict[str, Any] = {
-    "augmentation": "dermoscopy",
-    "selection": "last",
-    "method": {"name": "none"},
-    "sampling": "balanced",
-}
+# How `fit` trains on images, so that positives are not learned by heart (docs/decisions/0046): few steps, rotations
+# by any angle and tints. Then no epoch need be chosen, and every positive trains. Oversampling is best with about
+# 300 steps, the plain loss from 1,000 on (docs/decisions/0058 and 0059).
+IMAGES: dict[str, Any] = {"augmentation": "dermoscopy", "selection": "last", "method": {"name": "none"}}
+IMAGE_STEPS, LONG = 300, 1000
 
 
 def stem_for(side: int) -> Literal["cifar", "imagenet"]:
@@ -66,11 +61,11 @@ def settings(
         kind: "table" or "image".
         tpr: the target TPR, which the choice of an epoch by FPR uses.
         size: the side of the images in pixels, which decides the network's stem unless the file does.
-        samples: how many images there are. Then so many epochs that they make about 300 steps (4 to 30), the last
-            one counts, images are rotated and tinted, and half of each batch are positives, unless the file or an
-            option says otherwise. A method that is named, even "none", takes the images as they come.
+        samples: how many images there are; then the settings are those of `fit` on images: about 300 steps (at most
+            30 epochs), rotations and tints, the last epoch, and half of each batch positives. Images are taken as
+            they come if a method is named, even "none", or so many epochs that they make 1,000 steps.
         file: a TOML file with keys of `TrainConfig`.
-        options: keys of `TrainConfig`, e.g. epochs, seed, loss, method or model; a name alone will do.
+        options: keys of `TrainConfig`, e.g. epochs or seed; loss, method, model and optimizer by name.
 
     Returns:
         The complete settings.
@@ -81,20 +76,17 @@ def settings(
     >>> settings("table", 0.95, epochs=3, method="buffer").method.name
     'buffer'
     """
-    chosen = look_up(DEFAULTS, kind, "kind of data")
-    if kind == "image" and samples is not None:
-        enough = math.ceil(IMAGE_STEPS * chosen["batch_size"] / max(samples, 1))
-        chosen = chosen | IMAGES | {"epochs": min(max(enough, FEWEST_EPOCHS), chosen["epochs"])}
-    said: dict[str, Any] = {}
+    chosen, said = look_up(DEFAULTS, kind, "kind of data"), {}
     if file is not None:
         said = TrainConfig.from_toml(file).model_dump(exclude_unset=True)
         if "tpr" in said:
             raise ValueError(f"{file}: the target is --tpr, not a line of the file: remove tpr from it")
     given = {key: value for key, value in options.items() if value is not None}
     given = {key: {"name": value} if key in NAMED else value for key, value in given.items()}
-    if "method" in said | given:
-        chosen = {key: value for key, value in chosen.items() if key != "sampling"}
-    chosen = _merged(_merged(chosen, said), given)
+    recipe = kind == "image" and samples is not None
+    chosen = _merged(_merged(chosen | IMAGES if recipe else chosen, said), given)
+    if recipe:
+        chosen = chosen | _length_and_sampling(chosen, said | given, samples or 1)
     resnet = str(chosen["model"].get("name", "")).startswith("resnet")
     if kind == "image" and size is not None and resnet and "stem" not in chosen["model"]:
         chosen = chosen | {"model": chosen["model"] | {"stem": stem_for(size)}}
@@ -102,6 +94,15 @@ def settings(
         return TrainConfig.model_validate(chosen | {"tpr": tpr})
     except ValidationError as error:
         raise ValueError(faults(error)) from error
+
+
+def _length_and_sampling(chosen: dict[str, Any], named: dict[str, Any], samples: int) -> dict[str, Any]:
+    """About 300 steps with oversampling; images as they come if the user wants a method or 1,000 steps."""
+    steps = samples / chosen["batch_size"]  # of an epoch
+    epochs = named.get("epochs", min(math.ceil(IMAGE_STEPS / steps), chosen["epochs"]))
+    long = "epochs" in named and epochs * steps >= LONG
+    sampling = "shuffled" if long or "method" in named else "balanced"
+    return {"epochs": epochs, "sampling": named.get("sampling", sampling)}
 
 
 def _merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

@@ -206,7 +206,7 @@ class Space:
         return self.config(lambda name, knob: params[name])
 
     def defaults(self, method: str) -> Params:
-        """The parameters that leave everything but the method as `rankreg fit` has it.
+        """The parameters that leave everything but the method as the learner `network` has it.
 
         Args:
             method: its name.
