@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from rankreg.notation import plain, signed
 from rankreg.operating import Interval
 from rankreg.operating.comparison import still_significant
+from rankreg.operating.intervals import mean_of
 from rankreg_bench.arms import ARMS
 from rankreg_bench.differences import Paired, pair
 from rankreg_bench.estimates import published_values
@@ -236,11 +237,13 @@ def long_gap(data: str, first: str, second: str, measure: str = "auc") -> str:
     return estimated(found.estimate(measure))
 
 
-def detectable(data: str, *contrasts: tuple[str, str]) -> str:
-    """The lowest and the highest of the true differences in AUC that four of five such experiments would find."""
-    pairs = [found for first, second in contrasts if (found := long_pair(_column(data), first, second))]
-    smallest = [size for found in pairs if (size := found.detectable("auc")) is not None]
-    return f"{plain(min(smallest))} to {plain(max(smallest))}"
+def last_gap(data: str, first: str, second: str) -> str:
+    """The same for the AUC of the last epoch."""
+    test = _column(data).test
+    ends = [{r["split"]: r["curves"][test]["auc"][-1] for r in long_records(data, arm)} for arm in (first, second)]
+    return estimated(
+        mean_of([ends[0][split] - ends[1][split] for split in sorted(ends[0].keys() & ends[1].keys())])
+    )
 
 
 def _column(data: str) -> LongColumn:
@@ -260,12 +263,6 @@ def long_aucs(data: str, arm: str = "") -> list[list[float]]:
     return [record["curves"][_column(data).test]["auc"] for record in long_records(data, arm)]
 
 
-def peaks(data: str) -> str:
-    """The lowest and the highest of all long runs: the best AUC of any epoch."""
-    found = [max(curve) for curve in long_aucs(data)]
-    return f"{plain(min(found))} to {plain(max(found))} in all {len(found)} runs"
-
-
 def missed(data: str, arm: str) -> str:
     """The AUC of a run's best epoch less that of the epoch which validation chose, mean of an arm's runs."""
     kept = [record["best_epoch"] for record in long_records(data, arm)]
@@ -273,11 +270,17 @@ def missed(data: str, arm: str) -> str:
     return plain(sum(gaps) / len(gaps))
 
 
-def beside(data: str, arm: str, measure: str, published_arm: str = "") -> str:
+def beside(data: str, arm: str, measure: str) -> str:
     """The ensemble of an arm's long BCE runs on the official test set, and the paper's in brackets."""
     found = known("methods", arm, measure, data, "official", "ensemble")
-    published = published_values(experiment_of(data), data, "bce", published_arm or arm)
+    published = published_values(experiment_of(data), data, "bce", arm)
     return f"{plain(found.value)} ({plain(published[measure])})"
+
+
+def paper_gain(data: str) -> str:
+    """The AUC of the paper's ensemble of RankReg less that of BCE."""
+    term, base = (published_values(experiment_of(data), data, "bce", arm)["auc"] for arm in ("rankreg", "base"))
+    return plain(term - base)
 
 
 def networks(data: str, arm: str) -> int:
@@ -300,11 +303,11 @@ def page(name: str) -> str:
         published_gain=published_gain,
         short_table=short_table,
         long_table=long_table,
-        peaks=peaks,
         missed=missed,
         beside=beside,
         networks=networks,
+        paper_gain=paper_gain,
         long_gap=long_gap,
-        detectable=detectable,
+        last_gap=last_gap,
     )
     return environment.get_template(f"{name}.jinja").render(default=DEFAULT)
