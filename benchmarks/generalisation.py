@@ -19,16 +19,14 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.optim import Optimizer
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from benchmarks.converged_runs import RECORDS, add, prepared, recorded
+from benchmarks.converged_runs import RECORDS, difference_cell, prepared, recorded, train_all
 from rankreg import RankReg
 from rankreg.augment import AUGMENTATIONS
 from rankreg.datasets import Splits
 from rankreg.metrics import auc, fpr_at_tpr
 from rankreg.models import build_model
-from rankreg.notation import signed
 from rankreg.operating.comparison import p_value, still_significant
-from rankreg.operating.intervals import mean_of
-from rankreg.pool import WorkerDied, keep_freed_memory, run_parallel
+from rankreg.pool import keep_freed_memory
 from rankreg.scores import joined
 from rankreg.train.inference import as_tensor, score_samples
 from rankreg.train.loop import Batches, borrowed_randomness, derived_seed
@@ -254,10 +252,7 @@ def run(data: str, workers: int) -> None:
     place = place_of(data)
     done = {(one["way"], one["split"]) for one in recorded(place)}
     left = [(data, way, split) for split in range(SPLITS) for way in WAYS if (way, split) not in done]
-    for _, record in run_parallel(trained, left, workers=workers):
-        if isinstance(record, WorkerDied):
-            raise SystemExit(f"a worker died: {record.reason}")
-        add(place, record)
+    train_all(trained, left, place, workers)
 
 
 def table(data: str) -> str:
@@ -286,19 +281,12 @@ def table(data: str) -> str:
         gaps = {m: values(*first, m) - values(*second, m) for m in ("auc", "fpr@95")}
         chance = p_value(gaps["auc"])
         p_values += [] if chance is None else [chance]
-        cells = [_interval(gap) for gap in gaps.values()]
+        cells = [difference_cell(gap) for gap in gaps.values()]
         title = f"{first[0]} − {second[0]}" if first[0] != second[0] else f"{first[0]}: {first[1]} − {second[1]}"
         lines.append(f"| {title} | {' | '.join(cells)} | {'–' if chance is None else f'{chance:.3f}'} |")
     if p_values:
         lines += ["", f"After Holm's correction {still_significant(p_values)} of {len(p_values)} count."]
     return "\n".join(lines)
-
-
-def _interval(gaps: NDArray[np.float64]) -> str:
-    found = mean_of(gaps)
-    if not found.bounded:
-        return signed(found.estimate)
-    return f"{signed(found.estimate)} ({signed(found.low)} to {signed(found.high)})"
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ python -m benchmarks.image_defaults run      # adds the runs that have no record
 python -m benchmarks.image_defaults table    # answers from the records
 """
 
-import argparse
 import tempfile
 import time
 from collections.abc import Mapping
@@ -19,13 +18,11 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from benchmarks.converged_runs import RECORDS, add, recorded
+from benchmarks.converged_runs import RECORDS, command, difference_cell, recorded, train_all
 from rankreg.datasets import Splits, load
 from rankreg.metrics import auc, fpr_at_tpr
-from rankreg.notation import signed
 from rankreg.operating.comparison import p_value, still_significant
-from rankreg.operating.intervals import mean_of
-from rankreg.pool import WorkerDied, keep_freed_memory, run_parallel
+from rankreg.pool import keep_freed_memory
 from rankreg.scores import joined
 from rankreg.train import train
 from rankreg.train.defaults import DEFAULTS, settings
@@ -102,10 +99,7 @@ def run(workers: int) -> None:
     """Train what has no record, split by split."""
     done = {(one["data"], one["way"], one["split"]) for one in recorded(PLACE)}
     wanted = [(data, way, split) for split in range(SPLITS) for data in DATA for way in WAYS]
-    for _, record in run_parallel(trained, [one for one in wanted if one not in done], workers=workers):
-        if isinstance(record, WorkerDied):
-            raise SystemExit(f"a worker died: {record.reason}")
-        add(PLACE, record)
+    train_all(trained, (one for one in wanted if one not in done), PLACE, workers)
 
 
 def measured(records: list[dict[str, Any]], data: str, measure: str) -> Mapping[str, NDArray[np.float64]]:
@@ -141,25 +135,5 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def difference_cell(gaps: NDArray[np.float64]) -> str:
-    """A mean difference and Student's interval."""
-    found = mean_of(gaps)
-    if not found.bounded:
-        return signed(found.estimate)
-    return f"{signed(found.estimate)} ({signed(found.low)} to {signed(found.high)})"
-
-
-def main() -> None:
-    """Run what has no record, or print the answers."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.image_defaults", description=__doc__)
-    parser.add_argument("command", choices=["run", "table"])
-    parser.add_argument("--workers", type=int, default=2)
-    asked = parser.parse_args()
-    if asked.command == "run":
-        run(asked.workers)
-    else:
-        print(table())
-
-
 if __name__ == "__main__":
-    main()
+    command("image_defaults", __doc__, run, table)

@@ -4,16 +4,14 @@ python -m benchmarks.image_lengths run      # adds the runs that have no record
 python -m benchmarks.image_lengths table    # answers from the records
 """
 
-import argparse
 from typing import Any
 
 import numpy as np
 
 from benchmarks import image_defaults
-from benchmarks.converged_runs import RECORDS, add, recorded
-from benchmarks.image_defaults import DATA, SPLITS, difference_cell, judged
+from benchmarks.converged_runs import RECORDS, command, difference_cell, recorded, train_all
+from benchmarks.image_defaults import DATA, SPLITS, judged
 from rankreg.operating.comparison import p_value, still_significant
-from rankreg.pool import WorkerDied, run_parallel
 
 PLACE = RECORDS / "images/lengths.jsonl"
 WAYS = ("plain loss", "oversampling")  # the simplest first
@@ -36,10 +34,7 @@ def run(workers: int) -> None:
 
 def _train(wanted: list[Asked], workers: int) -> None:
     done = {(one["data"], one["steps"], one["way"], one["split"]) for one in recorded(PLACE)}
-    for _, record in run_parallel(trained, [one for one in wanted if one not in done], workers=workers):
-        if isinstance(record, WorkerDied):
-            raise SystemExit(f"a worker died: {record.reason}")
-        add(PLACE, record)
+    train_all(trained, (one for one in wanted if one not in done), PLACE, workers)
 
 
 def trained(asked: Asked) -> dict[str, Any]:
@@ -130,17 +125,5 @@ def comparison(found: Choice) -> list[str]:
     return lines
 
 
-def main() -> None:
-    """Run what has no record, or print the answers."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.image_lengths", description=__doc__)
-    parser.add_argument("command", choices=["run", "table"])
-    parser.add_argument("--workers", type=int, default=2)
-    asked = parser.parse_args()
-    if asked.command == "run":
-        run(asked.workers)
-    else:
-        print(table())
-
-
 if __name__ == "__main__":
-    main()
+    command("image_lengths", __doc__, run, table)

@@ -20,14 +20,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from benchmarks.converged_runs import RECORDS, add, prepared, recorded
+from benchmarks.converged_runs import RECORDS, prepared, recorded, train_all
 from benchmarks.fit_study.rendering import interval
 from benchmarks.timing import Work, best_times
 from rankreg import Objective, PositiveBuffer, RankReg, make_loss
 from rankreg.datasets import Splits
 from rankreg.distributed import World
 from rankreg.models import ResNetShape, build_model
-from rankreg.pool import WorkerDied, keep_freed_memory, run_parallel
+from rankreg.pool import keep_freed_memory
 from rankreg.train import TrainConfig
 from rankreg.train.loop import Training, borrowed_randomness
 from rankreg.train.task import Task
@@ -137,10 +137,7 @@ def run(workers: int) -> None:
 
     def train(wanted: list[tuple[str, float, int]]) -> None:
         done = {(r["method"], r["rate"], r["split"]) for r in recorded(PLACE)}
-        for _, record in run_parallel(_trained, [one for one in wanted if one not in done], workers=workers):
-            if isinstance(record, WorkerDied):
-                raise SystemExit(f"a worker died: {record.reason}")
-            add(PLACE, record)
+        train_all(_trained, (one for one in wanted if one not in done), PLACE, workers)
 
     train([(name, rate, 0) for name, (_, rates) in PEERS.items() for rate in rates])
     runs = recorded(PLACE)
