@@ -38,7 +38,7 @@ NAMED = ("loss", "method", "model", "optimizer")  # a name and settings that bel
 # by any angle and tints. Then no epoch need be chosen, and every positive trains. Oversampling is best with about
 # 300 steps, the plain loss from 1,000 on (docs/decisions/0058 and 0059).
 IMAGES: dict[str, Any] = {"augmentation": "dermoscopy", "selection": "last", "method": {"name": "none"}}
-IMAGE_STEPS, LONG = 300, 1000
+IMAGE_STEPS, LONG_STEPS = 300, 1000
 
 
 def stem_for(side: int) -> Literal["cifar", "imagenet"]:
@@ -100,7 +100,7 @@ def _length_and_sampling(chosen: dict[str, Any], named: dict[str, Any], samples:
     """About 300 steps with oversampling; images as they come if the user wants a method or 1,000 steps."""
     steps = samples / chosen["batch_size"]  # of an epoch
     epochs = named.get("epochs", min(math.ceil(IMAGE_STEPS / steps), chosen["epochs"]))
-    long = "epochs" in named and epochs * steps >= LONG
+    long = "epochs" in named and epochs * steps >= LONG_STEPS
     sampling = "shuffled" if long or "method" in named else "balanced"
     return {"epochs": epochs, "sampling": named.get("sampling", sampling)}
 
