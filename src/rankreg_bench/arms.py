@@ -6,14 +6,17 @@ from typing import Any, Literal
 
 Settings = Mapping[str, Any]
 
+LATER = 5  # splits from this one on may train faster (docs/decisions/0055)
+
 
 @dataclass(frozen=True)
 class Family:
     """How the data sets of a family are loaded and trained.
 
     settings: added to the data set's settings, or with `replace` used instead of them. methods: by the name of a
-    method, what it changes in the config. fixed: settings that no arm changes. split_is: the loader's argument that
-    takes the number of the split; all splits of a data set must share the test part.
+    method, what it changes in the config. fixed: settings that no arm changes. later: the same, from split
+    `LATER` on. split_is: the loader's argument that takes the number of the split; all splits of a data set must
+    share the test part.
     """
 
     loader: str
@@ -22,10 +25,15 @@ class Family:
     replace: bool = False
     methods: Mapping[str, Settings] = field(default_factory=dict)
     fixed: Settings = field(default_factory=dict)
+    later: Settings = field(default_factory=dict)
     split_is: Literal["seed", "member"] = "seed"
 
     def config_of(self, method: str) -> Settings:
         return {**self.config, **self.methods.get(method, {})}
+
+    def fixed_on(self, split: int) -> Settings:
+        """The settings of a split that no arm changes."""
+        return {**self.fixed, **(self.later if split >= LATER else {})}
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,7 @@ class Preset:
 
 SGD = {"name": "sgd", "momentum": 0.9, "weight_decay": 2e-4}
 ON_CPU = {"precision": "float32", "device": "cpu"}
+FASTER = {"precision": "bfloat16", "compile": True}
 SKIN = {"stem": "imagenet", "pixels": "imagenet"}
 # By the AUC of the critical class, the first epochs would be chosen (docs/decisions/0050).
 MANY_CLASSES: Settings = {"selection": "error", "tpr": 0.9}
@@ -149,8 +158,8 @@ PRESETS: dict[str, Preset] = {
         10,
         {
             "table": OWN_TABLE,
-            "cifar10": _quarter_width("cifar10", "constant", (0.01, 150), (0.01, 75)),
-            "cifar100": _quarter_width("cifar100", "constant", (0.001, 100), (0.001, 50)),
+            "cifar10": replace(_quarter_width("cifar10", "constant", (0.01, 150), (0.01, 75)), later=FASTER),
+            "cifar100": replace(_quarter_width("cifar100", "constant", (0.001, 100), (0.001, 50)), later=FASTER),
             "elpv": _quarter_width(
                 "elpv", "constant", (0.01, 100), (0.01, 50), {"size": 96}, model={**SMALL, **SKIN}
             ),

@@ -448,7 +448,7 @@ def plan_run(preset: str, data: str, loss: str, arm: str, split: int) -> RunPlan
         "epochs": max(1, round(budget["epochs"] * chosen.factors[1])),
         "loss": {"name": loss, "settings": LOSS_SETTINGS.get(source.published, {}).get(loss, {})},
         **chosen.config,
-        **family.fixed,
+        **family.fixed_on(split),
         "seed": split,
     }
     if config["method"]["name"] == "alm":

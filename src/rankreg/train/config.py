@@ -298,6 +298,8 @@ class TrainConfig(_Settings):
         tpr: the true positive rate at which false alarms count. Default 0.95.
         patience: stop after so many epochs without a better one. Default: never.
         precision: "float32", "bfloat16", or "auto": bfloat16 where the hardware is fast in it.
+        compile: train with `torch.compile`, which is faster on some processors and needs a C++ compiler. Scores
+            differ by rounding. Default False.
         device: "cpu", "cuda", or "auto": a GPU if there is one.
         critical: the critical class of a data set with several classes. Default: as the data set says.
 
@@ -324,6 +326,7 @@ class TrainConfig(_Settings):
     tpr: float = Field(default=0.95, gt=0, le=1)
     patience: PositiveInt | None = None
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    compile: bool = False
     device: Literal["auto", "cpu", "cuda"] = "auto"
     critical: NonNegativeInt | None = None
 

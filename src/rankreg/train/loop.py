@@ -5,10 +5,13 @@ on from any step.
 """
 
 import math
+import os
+import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -163,7 +166,7 @@ class Training:
         self.splits, self.config, self.task, self.world = splits, config, task, world
         self.watch = dict(watch or {})
         self.network = network.to(world.device)
-        self.model = world.wrap(self.network)
+        self.model = compiled(world.wrap(self.network)) if config.compile else world.wrap(self.network)
         self.batches = Batches(
             train,
             batch_size=config.batch_size,
@@ -332,6 +335,16 @@ class Training:
             f"training diverged in epoch {self.epoch + 1}, step {self.steps_done + 1}: {what}. {kept};"
             f" try a learning rate below {self.config.learning_rate:g}"
         )
+
+
+def compiled(model: nn.Module) -> nn.Module:
+    """The model with its small operations fused. Batches of any size share one graph, so resuming changes nothing."""
+    compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
+    if shutil.which(compiler) is None:
+        raise ValueError(
+            f"compile needs a C++ compiler, and there is no {compiler}: install one or leave compile out"
+        )
+    return cast(nn.Module, torch.compile(model, dynamic=True))
 
 
 def _mean_one(weights: NDArray[np.floating], samples: int) -> Tensor:
