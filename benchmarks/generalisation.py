@@ -6,10 +6,10 @@ python -m benchmarks.generalisation table elpv-50     # answers from the records
 
 import argparse
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -28,8 +28,9 @@ from rankreg.models import build_model
 from rankreg.operating.comparison import p_value, still_significant
 from rankreg.pool import keep_freed_memory
 from rankreg.scores import joined
-from rankreg.train.inference import as_tensor, score_samples
-from rankreg.train.loop import Batches, borrowed_randomness, derived_seed
+from rankreg.train.inference import as_tensor, autocast, resolve_precision, score_samples
+from rankreg.train.loop import Batches, borrowed_randomness, compiled, derived_seed
+from rankreg_bench.arms import FASTER
 from rankreg_bench.records import PARTS, parts_of
 from rankreg_bench.runs import provenance
 
@@ -41,6 +42,7 @@ SPAN = 5  # epochs that the average of the weights covers
 JUDGED_ON = {"cifar100-100": "tuning", "elpv-50": "official"}
 
 Blend = Callable[[Tensor, Tensor, Tensor, Generator], tuple[Tensor, Tensor]]
+Network = Callable[[Tensor], Tensor]
 
 
 def drawn(negatives: Tensor, positives: Tensor, shares: Tensor, generator: Generator) -> tuple[Tensor, Tensor]:
@@ -140,9 +142,10 @@ class Pairs:
         return images, shares
 
 
-def update(network: nn.Module, optimizer: Optimizer, images: Tensor, shares: Tensor, way: Way) -> None:
+def update(network: Network, optimizer: Optimizer, images: Tensor, shares: Tensor, way: Way) -> None:
     """One step; with a radius, the gradient is taken where the loss of the positives is higher."""
-    moved = _climb(network, images, shares, way.radius) if way.radius else []
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    moved = _climb(network, weights, images, shares, way.radius) if way.radius else []
     scores = network(images)
     loss = binary_cross_entropy_with_logits(scores, shares)
     if way.ranked:
@@ -155,10 +158,11 @@ def update(network: nn.Module, optimizer: Optimizer, images: Tensor, shares: Ten
     optimizer.step()
 
 
-def _climb(network: nn.Module, images: Tensor, shares: Tensor, radius: float) -> list[tuple[Tensor, Tensor]]:
+def _climb(
+    network: Network, weights: Sequence[Tensor], images: Tensor, shares: Tensor, radius: float
+) -> list[tuple[Tensor, Tensor]]:
     """Move the weights by `radius` along the gradient of the positives' loss; returned is what was added."""
     losses = binary_cross_entropy_with_logits(network(images), shares, reduction="none")
-    weights = list(network.parameters())
     gradients = torch.autograd.grad((losses * (shares == 1)).sum(), weights)
     length = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(one) for one in gradients]))
     steps = [radius * gradient / length.clamp(min=1e-12) for gradient in gradients]
@@ -173,7 +177,7 @@ def trained(asked: tuple[str, str, int], *, epochs: int | None = None) -> dict[s
     data, name, split = asked
     torch.set_num_threads(1)
     keep_freed_memory()
-    splits, config, _ = prepared(data, "base", split, **({"epochs": epochs} if epochs else {}))
+    splits, config, _ = prepared(data, "base", split, **FASTER, **({"epochs": epochs} if epochs else {}))
     assert config.model is not None
     way, start, looks, generator = WAYS[name], time.perf_counter(), [], Generator()
     batches = Batches(
@@ -186,10 +190,17 @@ def trained(asked: tuple[str, str, int], *, epochs: int | None = None) -> dict[s
     )
     augment = AUGMENTATIONS[config.augmentation]
     pairs = Pairs(splits, config.augmentation, way.blend, generator) if way.blend else None
+    cpu = torch.device("cpu")
+
+    def scores_of(images: Tensor) -> Tensor:
+        with autocast(resolve_precision(config.precision, cpu), cpu):
+            return cast(Tensor, model(images))
+
     with borrowed_randomness(config.seed):
         network = build_model(config.model)
         optimizer = config.optimizer.make(network.parameters(), config.learning_rate)
         decay = 1 - 1 / (SPAN * batches.steps)
+        model = compiled(network) if config.compile else network
         averaged = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)
         for epoch in range(config.epochs):
             generator.manual_seed(derived_seed(config.seed, epoch, 0, 0))
@@ -198,10 +209,10 @@ def trained(asked: tuple[str, str, int], *, epochs: int | None = None) -> dict[s
                 images, shares = augment(inputs, generator), labels.float()
                 if pairs is not None:
                     images, shares = pairs.into(images, labels)
-                update(network, optimizer, images, shares, way)
+                update(scores_of, optimizer, images, shares, way)
                 averaged.update_parameters(network)
             if (epoch + 1) % LOOKS == 0 or epoch + 1 == config.epochs:
-                looks.append({"epoch": epoch, **look(network, averaged.module, splits)})
+                looks.append({"epoch": epoch, **look(network, averaged.module, splits, config.precision)})
     return {
         "data": data,
         "way": name,
@@ -212,7 +223,9 @@ def trained(asked: tuple[str, str, int], *, epochs: int | None = None) -> dict[s
     }
 
 
-def look(network: nn.Module, averaged: nn.Module, splits: Splits) -> dict[str, dict[str, dict[str, float]]]:
+def look(
+    network: nn.Module, averaged: nn.Module, splits: Splits, precision: str
+) -> dict[str, dict[str, dict[str, float]]]:
     """AUC and FPR@95, in percent, by variant and test set."""
     tests = {"validation": ("validation",)} | {
         str(test): parts for test in PARTS if (parts := parts_of(test, splits.parts))
@@ -220,7 +233,11 @@ def look(network: nn.Module, averaged: nn.Module, splits: Splits) -> dict[str, d
     found: dict[str, dict[str, dict[str, float]]] = {}
     for name, model in ((LAST, network), (AVERAGED, averaged)):
         scores, mirrored = (
-            {part: score_samples(one, splits[part]) for part in splits.parts if part != "train"}
+            {
+                part: score_samples(one, splits[part], precision=precision)
+                for part in splits.parts
+                if part != "train"
+            }
             for one in (model, Mirrored(model))
         )
         for variant, twice in ((name, False), (name + MIRRORED, True)):

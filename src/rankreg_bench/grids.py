@@ -290,6 +290,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         dict.fromkeys(("base", "buffer", "probability")),
         ("ldam", "cb-bce"),
         splits=5,
+        first_split=5,
         preset="converged",
     ),
     "learning-curves": Experiment(  # runs of "methods", judged on one test set since a figure shows one

@@ -338,7 +338,7 @@ class Training:
 
 
 def compiled(model: nn.Module) -> nn.Module:
-    """The model with its small operations fused. Batches of any size share one graph, so resuming changes nothing."""
+    """The model with its small operations fused. Batches of all sizes share one graph, so resuming is exact."""
     compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
     if shutil.which(compiler) is None:
         raise ValueError(
