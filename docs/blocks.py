@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from benchmarks import auc_loss_peer, mapie_peer, resampling_peer, threshold_peer
 
+from docs import results_pages
 from docs.pictures import APART, CONFIDENCE, LABELS, SCORES, TPR, expected_fpr, recorded
 from rankreg.fit.sources import CALIBRATION
 from rankreg.operating import highest_tpr, positives_needed
@@ -197,6 +198,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "imbalanced-learn-by-table": resampling_peer.by_table,
     "libauc": auc_loss_peer.table,
     "mapie-beside": _mapie,
+    "long-answers": results_pages.long_answers,
+    "long-halves": results_pages.long_halves,
 }
 
 

@@ -13,7 +13,7 @@ from rankreg.notation import plain, signed
 from rankreg.operating import Interval
 from rankreg.operating.comparison import still_significant
 from rankreg.operating.intervals import mean_of
-from rankreg_bench.arms import ARMS
+from rankreg_bench.arms import ARMS, LATER
 from rankreg_bench.differences import Paired, pair
 from rankreg_bench.estimates import published_values
 from rankreg_bench.grids import experiment_of
@@ -26,12 +26,12 @@ RECORDS = DOCS.parent / "records"
 PAGES = ("results.md", "more-results.md")
 DEFAULT = "among-negatives-weight-0.1"
 BCE_ONLY = ("cifar10-200", "cifar100-200")  # other losses were not run
-LONG_CONTRASTS = (
+LONG_CONTRASTS = (  # the questions of docs/decisions/0055, in its order
     ("buffer", "base"),
-    ("oversampling", "buffer"),
     ("probability", "buffer"),
     ("rankreg", "buffer"),
     (DEFAULT, "buffer"),
+    ("oversampling", "buffer"),
     ("alm", "base"),
 )
 
@@ -193,9 +193,8 @@ def long_table() -> str:
         lines.append(f"| {ARMS[arm].title} | {' | '.join(cells)} |")
     significant = _significant()
     for first, second in LONG_CONTRASTS:
-        title = f"{ARMS[first].title} − {ARMS[second].title}".replace("+ ", "")
         cells = [_answer(column, first, second, (column, first, second) in significant) for column in LONG_COLUMNS]
-        lines.append(f"| {title} | {' | '.join(cells)} |")
+        lines.append(f"| {question(first, second)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -228,6 +227,47 @@ def _chance(column: LongColumn, first: str, second: str) -> float:
     found = long_pair(column, first, second)
     chance = found.p_value("auc") if found and len(found.splits) > 1 else None
     return 1.0 if chance is None else chance
+
+
+def long_answers() -> str:
+    """The questions of docs/decisions/0055: differences in AUC, p-values, what could have been found."""
+    columns = [column for column in LONG_COLUMNS if column.experiment == "methods"]
+    titles = " | ".join(f"{column.title.split()[0]} | p | found" for column in columns)
+    lines = [f"| question | {titles} |", "|---|" + "---|" * (3 * len(columns))]
+    for number, (first, second) in enumerate(LONG_CONTRASTS, 1):
+        cells = []
+        for column in columns:
+            found = long_pair(column, first, second)
+            chance, smallest = (found.p_value("auc"), found.detectable("auc")) if found else (None, None)
+            cells += [
+                f"{estimated(found.estimate('auc'))}, {len(found.splits)} splits" if found else "not run",
+                "–" if chance is None else f"{chance:.4f}",
+                "–" if smallest is None else plain(smallest),
+            ]
+        lines.append(f"| {number}. {question(first, second)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def long_halves() -> str:
+    """The same differences in the splits that train in single precision, and in those that train faster."""
+    halves = {f"0 to {LATER - 1}": range(LATER), f"{LATER} to 9": range(LATER, 10)}
+    columns = [(c, half) for c in LONG_COLUMNS if c.experiment == "methods" for half in halves]
+    titles = " | ".join(f"{column.title.split()[0]}, splits {half}" for column, half in columns)
+    lines = [f"| question | {titles} |", "|---|" + "---|" * len(columns)]
+    for number, (first, second) in enumerate(LONG_CONTRASTS, 1):
+        cells = []
+        for column, half in columns:
+            found = long_pair(column, first, second)
+            by_split = dict(zip(found.splits, found.values["auc"], strict=True)) if found else {}
+            own = [by_split[split] for split in halves[half] if split in by_split]
+            cells.append(f"{estimated(mean_of(own))}, {len(own)}" if own else "not run")
+        lines.append(f"| {number}. {question(first, second)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def question(first: str, second: str) -> str:
+    """Two arms by their titles, first − second."""
+    return f"{ARMS[first].title} − {ARMS[second].title}".replace("+ ", "")
 
 
 def long_gap(data: str, first: str, second: str, measure: str = "auc") -> str:
