@@ -280,6 +280,16 @@ def test_an_experiment_has_its_own_number_of_splits_in_its_own_preset() -> None:
     assert len(plans_of("gains", "converged")) == 2 * 2 * 3 * 5
 
 
+def test_all_arms_of_a_split_of_the_long_runs_have_one_precision() -> None:
+    found = {
+        (plan.split, plan.config["precision"], plan.config.get("compile", False))
+        for plan in plans_of("methods", "converged")
+    }
+    assert found == {(split, "float32", False) for split in range(5)} | {
+        (split, "bfloat16", True) for split in range(5, 10)
+    }
+
+
 def test_settings_are_never_judged_on_a_test_set(tmp_path: Path) -> None:
     for plan in plans_of("tuning", "compact", splits=1, only=("cifar100-100", "base", "buffer")):
         write(tmp_path, plan, parts=("validation", "tuning"))  # there is nothing else to look at
