@@ -6,7 +6,7 @@ python -m benchmarks.generalisation table elpv-50     # answers from the records
 
 import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -28,6 +28,7 @@ from rankreg.models import build_model
 from rankreg.operating.comparison import p_value, still_significant
 from rankreg.pool import keep_freed_memory
 from rankreg.scores import joined
+from rankreg.train import TrainConfig
 from rankreg.train.inference import as_tensor, autocast, resolve_precision, score_samples
 from rankreg.train.loop import Batches, borrowed_randomness, compiled, derived_seed
 from rankreg_bench.arms import FASTER
@@ -121,19 +122,39 @@ def order_of_shares(scores: Tensor, shares: Tensor) -> Tensor:
     return torch.stack([term(scores, (shares > level).long()) for level in LEVELS]).mean()
 
 
-class Pairs:
-    """A quarter of a batch's negatives, each blended with a training positive."""
+class BlendedBatches:
+    """Augmented images, one in `partners` negatives blended with a positive; the share of a positive in each."""
 
-    def __init__(self, splits: Splits, augmentation: str, blend: Blend, generator: Generator) -> None:
-        self.train, self.blend, self.generator = splits["train"], blend, generator
-        self.augment = AUGMENTATIONS[augmentation]
+    def __init__(self, splits: Splits, config: TrainConfig, blend: Blend | None, partners: int = PARTNERS) -> None:
+        self.train, self.blend, self.partners, self.seed = splits["train"], blend, partners, config.seed
+        self.generator, self.augment = Generator(), AUGMENTATIONS[config.augmentation]
         self.positives = np.flatnonzero(self.train.labels == 1)
+        self.batches = Batches(
+            self.train,
+            batch_size=config.batch_size,
+            sampling=config.sampling,
+            seed=config.seed,
+            rank=0,
+            processes=1,
+        )
 
-    def into(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The batch with its pairs, and the share of a positive that each image shows."""
+    @property
+    def steps(self) -> int:
+        """How many batches an epoch has."""
+        return self.batches.steps
+
+    def epoch(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """The batches of that epoch."""
+        self.generator.manual_seed(derived_seed(self.seed, epoch, 0, 0))
+        for inputs, labels, *_ in self.batches.epoch(epoch):
+            images = self.augment(inputs, self.generator)
+            yield self._blended(images, labels) if self.blend else (images, labels.float())
+
+    def _blended(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        assert self.blend is not None
         shares = labels.float()
         chosen = (labels == 0).nonzero().squeeze(1)
-        chosen = chosen[: len(chosen) // PARTNERS]
+        chosen = chosen[: len(chosen) // self.partners]
         which = torch.randint(len(self.positives), (len(chosen),), generator=self.generator)
         partners = self.augment(as_tensor(self.train.inputs(self.positives[which.numpy()])), self.generator)
         wanted = torch.rand(len(chosen), generator=self.generator)
@@ -179,17 +200,8 @@ def trained(asked: tuple[str, str, int], *, epochs: int | None = None) -> dict[s
     keep_freed_memory()
     splits, config, _ = prepared(data, "base", split, **FASTER, **({"epochs": epochs} if epochs else {}))
     assert config.model is not None
-    way, start, looks, generator = WAYS[name], time.perf_counter(), [], Generator()
-    batches = Batches(
-        splits["train"],
-        batch_size=config.batch_size,
-        sampling=config.sampling,
-        seed=config.seed,
-        rank=0,
-        processes=1,
-    )
-    augment = AUGMENTATIONS[config.augmentation]
-    pairs = Pairs(splits, config.augmentation, way.blend, generator) if way.blend else None
+    way, start, looks = WAYS[name], time.perf_counter(), []
+    batches = BlendedBatches(splits, config, way.blend)
     cpu = torch.device("cpu")
 
     def scores_of(images: Tensor) -> Tensor:
@@ -203,12 +215,8 @@ def trained(asked: tuple[str, str, int], *, epochs: int | None = None) -> dict[s
         model = compiled(network) if config.compile else network
         averaged = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay), use_buffers=True)
         for epoch in range(config.epochs):
-            generator.manual_seed(derived_seed(config.seed, epoch, 0, 0))
             network.train()
-            for inputs, labels, *_ in batches.epoch(epoch):
-                images, shares = augment(inputs, generator), labels.float()
-                if pairs is not None:
-                    images, shares = pairs.into(images, labels)
+            for images, shares in batches.epoch(epoch):
                 update(scores_of, optimizer, images, shares, way)
                 averaged.update_parameters(network)
             if (epoch + 1) % LOOKS == 0 or epoch + 1 == config.epochs:

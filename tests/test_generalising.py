@@ -91,9 +91,8 @@ def test_the_mirrored_network_sees_mirror_images() -> None:
     assert np.array_equal(seen[0].numpy(), images.numpy()[..., ::-1])
 
 
-@pytest.fixture
-def small_images(monkeypatch: pytest.MonkeyPatch) -> tuple[Splits, TrainConfig]:
-    """The digits as images, and a small network, in place of the data of the bench."""
+def digit_images() -> Splits:
+    """The digits as images; eights are rare."""
     digits = load("digits", positive=8, ratio=20)
     grey = np.repeat(digits["train"].source.reshape(-1, 8, 8, 1), 3, axis=3)
     source = (255 * (grey - grey.min()) / np.ptp(grey)).astype(np.uint8)
@@ -101,7 +100,13 @@ def small_images(monkeypatch: pytest.MonkeyPatch) -> tuple[Splits, TrainConfig]:
         name: Samples(source=source, rows=part.rows, labels=part.labels, ids=part.ids)
         for name, part in digits.parts.items()
     }
-    splits = Splits(name="small", parts=parts, classes=digits.classes)
+    return Splits(name="small", parts=parts, classes=digits.classes)
+
+
+@pytest.fixture
+def small_images(monkeypatch: pytest.MonkeyPatch) -> tuple[Splits, TrainConfig]:
+    """Small images and a small network, in place of the data of the bench."""
+    splits = digit_images()
     config = TrainConfig(
         epochs=2,
         batch_size=64,
