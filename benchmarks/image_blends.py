@@ -107,10 +107,7 @@ def trained(asked: tuple[str, int]) -> dict[str, Any]:
     measures = {}
     for way, (networks, mirror) in WAYS.items():
         scores = np.mean([found[name, mirror] for name in networks], axis=0)
-        measures[way] = {
-            "auc": round(100 * auc(labels, scores), 3),
-            "fpr@95": round(100 * fpr_at_tpr(labels, scores, 0.95), 3),
-        }
+        measures[way] = measured(labels, scores)
     return {
         "data": data,
         "split": split,
@@ -118,6 +115,14 @@ def trained(asked: tuple[str, int]) -> dict[str, Any]:
         "measures": measures,
         "seconds": round(time.perf_counter() - start, 1),
         **provenance(),
+    }
+
+
+def measured(labels: NDArray[np.int64], scores: NDArray[np.float64]) -> dict[str, float]:
+    """AUC and FPR@95, in percent."""
+    return {
+        "auc": round(100 * auc(labels, scores), 3),
+        "fpr@95": round(100 * fpr_at_tpr(labels, scores, 0.95), 3),
     }
 
 
@@ -189,21 +194,21 @@ def table() -> str:
     found = candidate(first)
     lines += ["", f"Candidate: {found}."]
     if found != TODAY and len(later) == len(CONFIRMING) * len(DATA):
-        lines += ["", *comparison(later, found)]
+        lines += ["", *comparison(later, TODAY, found)]
     return "\n".join(lines)
 
 
-def comparison(records: list[dict[str, Any]], found: str) -> list[str]:
-    """Lines: the candidate less today's way on the test images of fresh splits."""
-    lines = [f"| test images | {TODAY} | {found} | AUC | FPR@95 | p-value of AUC |", "|---|---|---|---|---|---|"]
+def comparison(records: list[dict[str, Any]], today: str, found: str) -> list[str]:
+    """Lines: a way less today's on the test images of fresh splits."""
+    lines = [f"| test images | {today} | {found} | AUC | FPR@95 | p-value of AUC |", "|---|---|---|---|---|---|"]
     chances = []
     for data in DATA:
-        gaps = {m: values(records, data, found, m) - values(records, data, TODAY, m) for m in ("auc", "fpr@95")}
+        gaps = {m: values(records, data, found, m) - values(records, data, today, m) for m in ("auc", "fpr@95")}
         chance = p_value(gaps["auc"])
         chances += [] if chance is None else [chance]
         levels = [
             f"{values(records, data, way).mean():.1f} ({values(records, data, way, 'fpr@95').mean():.1f})"
-            for way in (TODAY, found)
+            for way in (today, found)
         ]
         cells = [
             *levels,

@@ -240,7 +240,7 @@ def long_answers() -> str:
             found = long_pair(column, first, second)
             chance, smallest = (found.p_value("auc"), found.detectable("auc")) if found else (None, None)
             cells += [
-                f"{estimated(found.estimate('auc'))}, {len(found.splits)} splits" if found else "not run",
+                f"{estimated(found.estimate('auc'))}, {found.scope}" if found else "not run",
                 "–" if chance is None else f"{chance:.4f}",
                 "–" if smallest is None else plain(smallest),
             ]
