@@ -112,4 +112,6 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    command("image_features", __doc__, run, table)
+    from benchmarks import image_features  # workers import it by name, and so keep the features between two runs
+
+    command("image_features", __doc__, image_features.run, image_features.table)
