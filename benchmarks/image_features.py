@@ -70,21 +70,26 @@ def scores_of_features(data: str, splits: Splits, parts: Sequence[str]) -> NDArr
     return np.asarray((scores - on_train.mean()) / on_train.std(), dtype=np.float64)
 
 
-def trained(asked: tuple[str, int]) -> dict[str, Any]:
-    """The learners of a split, by data and split: the record has the measures of every way."""
-    data, split = asked
+def scored(data: str, split: int, *tests: TestSet) -> tuple[NDArray[np.int64], dict[str, NDArray[np.float64]]]:
+    """Labels and every learner's scores, on the first of these test sets that the data have."""
     torch.set_num_threads(1)
     keep_freed_memory()
-    start = time.perf_counter()
     loader, options = DATA[data]
     splits = enlarged(load(loader, None, **options, seed=split))
-    shown: tuple[TestSet, ...] = ("extended", "official")
-    parts = next(names for test in shown if (names := parts_of(test, splits.parts)))
+    parts = next(names for test in tests if (names := parts_of(test, splits.parts)))
     labels = np.concatenate([splits[part].labels for part in parts])
     found = {"features": scores_of_features(data, splits, parts)}
     for name in ("oversampling", "plain"):
         model = network_of(splits, config_of(splits, split, NETWORKS[name]), None)
         found[name] = standardised(model, splits, parts, mirror=False)
+    return labels, found
+
+
+def trained(asked: tuple[str, int]) -> dict[str, Any]:
+    """The learners of a split, by data and split: the record has the measures of every way."""
+    data, split = asked
+    start = time.perf_counter()
+    labels, found = scored(data, split, "extended", "official")
     return {
         "data": data,
         "split": split,
