@@ -215,7 +215,7 @@ def comparison(
         cells = [
             *levels,
             *(difference_cell(gap) for gap in gaps.values()),
-            "–" if chance is None else f"{chance:.4f}",
+            "–" if chance is None else f"{chance:.4f}" if chance >= 1e-4 else "< 0.0001",
         ]
         lines.append(f"| {data}, {len(gaps['auc'])} splits | {' | '.join(cells)} |")
     return [*lines, "", f"After Holm's correction {still_significant(chances)} of {len(chances)} count."]

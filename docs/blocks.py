@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks import auc_loss_peer, mapie_peer, resampling_peer, threshold_peer
+from benchmarks import (
+    auc_loss_peer,
+    image_blends,
+    image_features,
+    image_peers,
+    mapie_peer,
+    resampling_peer,
+    threshold_peer,
+)
 
 from docs import results_pages
 from docs.pictures import APART, CONFIDENCE, LABELS, SCORES, TPR, expected_fpr, recorded
@@ -198,6 +206,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "imbalanced-learn-by-table": resampling_peer.by_table,
     "libauc": auc_loss_peer.table,
     "mapie-beside": _mapie,
+    "blended-positives": image_blends.table,
+    "with-features": image_features.table,
+    "libauc-images": image_peers.table,
     "long-answers": results_pages.long_answers,
     "long-halves": results_pages.long_halves,
 }

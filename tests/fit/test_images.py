@@ -152,3 +152,20 @@ def test_features_and_a_network_are_averaged_where_a_backbone_is_there(timm: Non
     found = pd.read_csv(tmp_path / "scores.csv").set_index("id").score
     before = pd.read_csv(tmp_path / "out/test-scores.csv").set_index("id").score
     np.testing.assert_allclose(found[before.index], before, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_two_unlike_networks_are_averaged_without_a_backbone(tmp_path: Path) -> None:
+    source = Source(write_images(tmp_path / "images"), positive="bad", size=16)
+    config = settings("image", 0.8, size=16, samples=64, epochs=1)
+    asked: dict[str, Any] = {"tpr": 0.8, "folds": 2, "backbone": "none", "progress": False}
+    fit(source, tmp_path / "short", config=config, **asked)
+    card = load_bundle(tmp_path / "short").card
+    assert {one.name: one.settings["sampling"] for one in card.learners} == {
+        "network": "balanced",
+        "network-plain": "shuffled",
+    }
+    fit(source, tmp_path / "long", config=config.model_copy(update={"sampling": "shuffled"}), **asked)
+    assert [one.name for one in load_bundle(tmp_path / "long").card.learners] == ["network"]
+    fit(source, tmp_path / "plain", config=config, learners=["network-plain"], **asked)
+    assert [one.name for one in load_bundle(tmp_path / "plain").card.learners] == ["network-plain"]

@@ -114,7 +114,7 @@ def fit(
 
     from rankreg.fit import Source, read_source, settings
     from rankreg.fit import fit as run_fit
-    from rankreg.fit.pipeline import NETWORK
+    from rankreg.fit.pipeline import NETWORK, NETWORKS
     from rankreg.fit.sources import check_request
     from rankreg.train import Interrupted
 
@@ -137,7 +137,7 @@ def fit(
         chosen = settings(kind, tpr, size=source.side, file=config, **options)
         own = any(value is not None for value in (loss, method, model, epochs, config))
         learners = tuple(learner or ([NETWORK] if own else []))
-        if own and NETWORK not in learners:
+        if own and not {*NETWORKS} & {*learners}:
             raise ValueError(
                 "--loss, --method, --model, --epochs and --config are for networks: add --learner network"
             )

@@ -65,7 +65,8 @@ from rankreg.terminal import SparseLog, progress_bar
 from rankreg.train import TrainConfig
 from rankreg.train.defaults import settings
 
-NETWORK = "network"
+NETWORK, PLAIN = "network", "network-plain"
+NETWORKS = (NETWORK, PLAIN)
 LARGE = 500_000  # numbers in a table
 MANY_ROWS = 10_000  # with fewer, trees are built in steps so short that threads mostly wait for each other
 FROZEN = "frozen"
@@ -137,9 +138,10 @@ def fit(
         confidence: that the recall is reached, and of the intervals, default 0.95.
         per: "row" speaks of new positives. "unit" speaks of new units with positives, each of which raises an
             alarm on at least one of them. Units are the copies and groups of the data.
-        learners: names, see `rankreg.fit.LEARNERS`; "network" is the network that `config` describes, "frozen" a
-            linear model on the features of the backbone. Default: all of `LEARNERS` for a table; for images
-            "frozen" and "network", or the network alone where there is no backbone.
+        learners: names, see `rankreg.fit.LEARNERS`; "network" is the network that `config` describes. For images
+            there are also "network-plain", the same with images as they come instead of oversampled, and "frozen",
+            a linear model on the features of the backbone. Default: all of `LEARNERS` for a table; for images
+            "frozen" and "network", or both networks where there is no backbone.
         folds: how many; by default 5, dealt twice with fewer than 200 positives.
         best: average only so many learners: those with the fewest false alarms out of fold, chosen for every
             fold by the other folds. Default: all.
@@ -180,14 +182,13 @@ def fit(
     train, certified = parts["train"], "calibration" in parts
     _check_promises(data, promises, per)
     frozen = _backbone(data, backbone, learners)
-    usual = tuple(LEARNERS) if data.kind == "table" else (FROZEN, NETWORK) if frozen else (NETWORK,)
-    names = tuple(learners) or usual
-    known = (*LEARNERS, *RANKED, NETWORK) if data.kind == "table" else (FROZEN, NETWORK)
+    side = max(data.images.shape[1:3]) if isinstance(data, OwnImages) else None
+    config = config or settings(data.kind, tpr, size=side, samples=len(data.labels))
+    names = tuple(learners) or _usual_learners(data, config, with_features=frozen is not None)
+    known = (*LEARNERS, *RANKED, NETWORK) if data.kind == "table" else (FROZEN, *NETWORKS)
     for name in names:  # before anything is computed or written
         look_up(dict.fromkeys(known), name, "learner")
     claim_folder(home, data, force=force)
-    side = max(data.images.shape[1:3]) if isinstance(data, OwnImages) else None
-    config = config or settings(data.kind, tpr, size=side, samples=len(data.labels))
     prepared = prepare(data, train, release=data is not source or data.temporary)
     if isinstance(data, OwnImages) and frozen is not None and FROZEN in names:
         prepared = replace(prepared, features=frozen.features(data.images, progress=progress))
@@ -234,7 +235,7 @@ def fit(
         [
             learner_card(
                 learner,
-                model=network_shape(config, prepared.inputs) if learner.name == NETWORK else shape_of(learner),
+                model=network_shape(config, prepared.inputs) if learner.name in NETWORKS else shape_of(learner),
                 settings=crossed.learners[learner.name].settings,
             )
             for learner in ensemble.learners
@@ -287,30 +288,32 @@ def _cross_fitted(
     """The learners, cross-fitted on these rows; None in all processes but the first."""
     units, labels, views = data.units_of(rows), data.labels[rows], prepared.views(rows)
     threads = threads_for(len(rows), prepared.inputs.size)
-    rounds = 1 if NETWORK in names else None  # networks take long
+    rounds = 1 if {*NETWORKS} & {*names} else None  # networks take long
     dealt = replace(folds_for(labels, units, folds, seed, rounds=rounds), threads=threads)
     finished = FinishedLearners.open(home / "run", prepared, rows, dealt)
     known: dict[str, Learner] = {FROZEN: frozen_learner()} if data.kind == "image" else {**LEARNERS, **RANKED}
-    known[NETWORK] = network_learner(
-        config, finished.folder / NETWORK, images=data.kind == "image", units=units, progress=progress
-    )
+    for name in NETWORKS:
+        own = config if name == NETWORK else config.model_copy(update={"sampling": "shuffled"})
+        known[name] = network_learner(
+            own, finished.folder / name, images=data.kind == "image", units=units, progress=progress
+        )
     chosen = {name: known[name] for name in names}
     world = join(config.device)
     found: dict[str, OutOfFold] = {}
-    ordered = sorted(chosen, key=lambda name: name != NETWORK)  # processes that only help with it are done first
+    ordered = sorted(chosen, key=lambda name: name not in NETWORKS)  # processes that only help there are done first
     log = SparseLog()
-    with progress_bar(shown=progress if NETWORK not in chosen else False) as bar:
+    with progress_bar(shown=progress if not {*NETWORKS} & {*chosen} else False) as bar:
         task = bar.add_task("cross-fitting", total=len(chosen))
         for place, name in enumerate(ordered, 1):
-            if world.rank != 0 and name != NETWORK:
+            if world.rank != 0 and name not in NETWORKS:
                 break
             bar.update(task, description=f"cross-fitting {name}")
             if bar.disable and progress is not False and world.rank == 0:
                 log.note(f"cross-fitting {name}, learner {place} of {len(ordered)}")
-            members = finished.members(name, chosen[name]) if name != NETWORK else None
+            members = finished.members(name, chosen[name]) if name not in NETWORKS else None
             found[name] = cross_fit(chosen[name], name, views.anew(), labels, dealt, members=members)
             return_freed_memory()
-            if world.rank == 0 and name != NETWORK:
+            if world.rank == 0 and name not in NETWORKS:
                 found[name] = finished.keep(found[name])
             bar.advance(task)
     if world.rank != 0:
@@ -346,6 +349,15 @@ def judged_scores(
     rows = np.concatenate([parts[name] for name in ("train", "calibration") if name in parts])
     values = np.concatenate([found[name].values for name in ("out-of-fold", "calibration") if name in found])
     return found | {"all": scores(rows, values)}
+
+
+def _usual_learners(data: OwnData, config: TrainConfig, *, with_features: bool) -> tuple[str, ...]:
+    """What is averaged by default (docs/decisions/0066)."""
+    if data.kind == "table":
+        return tuple(LEARNERS)
+    if with_features:
+        return (FROZEN, NETWORK)
+    return NETWORKS if config.sampling == "balanced" else (NETWORK,)
 
 
 def _check_promises(data: OwnData, promises: Promises, per: Per) -> None:
