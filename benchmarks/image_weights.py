@@ -46,11 +46,19 @@ def trained(asked: tuple[str, int]) -> dict[str, Any]:
 
 
 def run(workers: int) -> None:
-    """Train what has no record: first the splits that choose."""
+    """Train what has no record: the splits that choose, then those that confirm another way than today's."""
+    _train([(data, split) for split in CHOOSING for data in DECIDING], workers)
+    if candidate(_of(CHOOSING)) != TODAY:
+        _train([(data, split) for split in CONFIRMING for data in DATA], workers)
+
+
+def _train(wanted: list[tuple[str, int]], workers: int) -> None:
     done = {(one["data"], one["split"]) for one in recorded(PLACE)}
-    wanted = [(data, split) for split in CHOOSING for data in DECIDING]
-    wanted += [(data, split) for data in (*DECIDING, *DATA) for split in CONFIRMING]
-    train_all(trained, (one for one in dict.fromkeys(wanted) if one not in done), PLACE, workers)
+    train_all(trained, (one for one in wanted if one not in done), PLACE, workers)
+
+
+def _of(splits: range) -> list[dict[str, Any]]:
+    return sorted((one for one in recorded(PLACE) if one["split"] in splits), key=lambda one: int(one["split"]))
 
 
 def candidate(records: list[dict[str, Any]]) -> str:
@@ -60,20 +68,19 @@ def candidate(records: list[dict[str, Any]]) -> str:
 
 
 def table() -> str:
-    """All ways on the images that choose and on the test images, then the candidate less today's way."""
-    records = sorted(recorded(PLACE), key=lambda one: one["split"])
-    first, later = ([r for r in records if r["split"] in splits] for splits in (CHOOSING, CONFIRMING))
-    if len(first) < len(CHOOSING) * len(DECIDING) or len(later) < len(CONFIRMING) * len(DATA):
-        raise SystemExit(f"{len(first)} runs that choose and {len(later)} that confirm are there: run first")
-    titles = [*(f"{data}, choosing" for data in DECIDING), *(f"{data}, test" for data in DATA)]
-    lines = [f"| way | {' | '.join(titles)} |", "|---|" + "---|" * len(titles)]
-    places = [*((first, data) for data in DECIDING), *((later, data) for data in DATA)]
+    """All ways on the images that choose, then the candidate less today's way on the test images."""
+    records, later = _of(CHOOSING), _of(CONFIRMING)
+    if len(records) < len(CHOOSING) * len(DECIDING):
+        raise SystemExit(f"{len(records)} of {len(CHOOSING) * len(DECIDING)} runs that choose are there: run first")
+    lines = [f"| way | mean | {' | '.join(DECIDING)} |", "|---|---|" + "---|" * len(DECIDING)]
     for way in WAYS:
-        cells = [f"{values(r, d, way).mean():.1f} ({values(r, d, way, 'fpr@95').mean():.1f})" for r, d in places]
-        lines.append(f"| {way} | {' | '.join(cells)} |")
-    found = candidate(first)
+        areas, rates = ([values(records, data, way, m).mean() for data in DECIDING] for m in ("auc", "fpr@95"))
+        pairs = [(np.mean(areas), np.mean(rates)), *zip(areas, rates, strict=True)]
+        lines.append(f"| {way} | {' | '.join(f'{area:.1f} ({rate:.1f})' for area, rate in pairs)} |")
+    found = candidate(records)
     lines += ["", f"Candidate: {found}."]
-    return "\n".join(lines if found == TODAY else [*lines, "", *comparison(later, TODAY, found, DECIDING)])
+    whole = len(later) == len(CONFIRMING) * len(DATA)
+    return "\n".join([*lines, "", *comparison(later, TODAY, found, DECIDING)] if whole else lines)
 
 
 if __name__ == "__main__":
