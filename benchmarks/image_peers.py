@@ -153,6 +153,8 @@ def _trained(asked: tuple[str, float, int]) -> dict[str, Any]:
 def table() -> str:
     """Means over the splits that all have, and differences to our arms, paired over them."""
     runs = recorded(PLACE)
+    if len(runs) < len(PEERS) * (SPLITS + 1):
+        raise SystemExit(f"{len(runs)} of {len(PEERS) * (SPLITS + 1)} runs are there: run first")
     found: dict[str, dict[int, Mapping[str, Any]]] = {
         name: {r["split"]: r for r in runs if (r["method"], r["rate"]) == (name, chosen_rate(name, runs))}
         for name in PEERS

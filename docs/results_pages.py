@@ -232,7 +232,7 @@ def _chance(column: LongColumn, first: str, second: str) -> float:
 def long_answers() -> str:
     """The questions of docs/decisions/0055: differences in AUC, p-values, what could have been found."""
     columns = [column for column in LONG_COLUMNS if column.experiment == "methods"]
-    titles = " | ".join(f"{column.title.split()[0]} | p | found" for column in columns)
+    titles = " | ".join(f"{column.title.split()[0]} | p | detectable" for column in columns)
     lines = [f"| question | {titles} |", "|---|" + "---|" * (3 * len(columns))]
     for number, (first, second) in enumerate(LONG_CONTRASTS, 1):
         cells = []

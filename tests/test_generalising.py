@@ -1,5 +1,6 @@
 """The study of docs/decisions/0057 does what the page says."""
 
+import shutil
 from itertools import permutations
 
 import numpy as np
@@ -18,6 +19,7 @@ from rankreg.models import ResNetShape
 from rankreg.train import TrainConfig, train
 from rankreg.train.config import NoMethod
 from rankreg.train.task import complete, task_of
+from rankreg_bench.arms import FASTER
 
 SHARES = torch.tensor([0.0, 0.1, 0.5, 0.97, 1.0])
 
@@ -137,6 +139,23 @@ def test_the_plain_way_is_training_as_the_library_does_it(small_images: tuple[Sp
         100 * auc(same.labels, same.values), abs=1
     )  # rounding: a loss is summed, or averaged
     assert abs(found - 100 * auc(other.labels, other.values)) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler")
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")  # torch's own
+def test_the_faster_way_differs_by_rounding_only(
+    small_images: tuple[Splits, TrainConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits, config = small_images
+    task, found = task_of(splits, config), []
+    for settings in ({}, FASTER):
+        own = config.model_copy(update={"learning_rate": 1e-3, **settings})  # rounding grows fast at high rates
+        monkeypatch.setattr(generalisation, "prepared", lambda *asked, own=own, **changes: (splits, own, task))
+        found.append(generalisation.trained(("small", "plain", 0))["looks"][-1])
+    for variant in generalisation.VARIANTS:
+        ours, theirs = (look[variant]["official"]["auc"] for look in found)
+        assert ours == pytest.approx(theirs, abs=1)  # points of percent, with 8 bits of precision
 
 
 @pytest.mark.parametrize("way", generalisation.WAYS)

@@ -295,6 +295,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         splits=5,
         first_split=5,
         preset="converged",
+        notes=("All splits train in bfloat16 with torch.compile.",),
     ),
     "learning-curves": Experiment(  # runs of "methods", judged on one test set since a figure shows one
         "Learning curves", LONG, METHODS, splits=10, preset="converged", judged_on=("extended", "official")

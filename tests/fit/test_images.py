@@ -169,3 +169,11 @@ def test_two_unlike_networks_are_averaged_without_a_backbone(tmp_path: Path) -> 
     assert [one.name for one in load_bundle(tmp_path / "long").card.learners] == ["network"]
     fit(source, tmp_path / "plain", config=config, learners=["network-plain"], **asked)
     assert [one.name for one in load_bundle(tmp_path / "plain").card.learners] == ["network-plain"]
+
+
+def test_two_networks_that_would_be_the_same_are_refused(tmp_path: Path) -> None:
+    source = Source(write_images(tmp_path / "images"), positive="bad", size=16)
+    config = settings("image", 0.8, size=16, samples=64, method="none")
+    with pytest.raises(ValueError, match="would be the same"):
+        fit(source, tmp_path / "out", tpr=0.8, config=config, learners=["network", "network-plain"], progress=False)
+    assert not (tmp_path / "out/run").exists()

@@ -63,7 +63,10 @@ def fit(
     force: Annotated[bool, typer.Option("--force", help="Replace the model of other data in --out.")] = False,
     learner: Annotated[
         list[str] | None,
-        _training("Learner to use instead of the average of all, e.g. boosting; repeatable; several are averaged."),
+        _training(
+            "Learner to use instead of the average of all, e.g. boosting (images: frozen, network, network-plain);"
+            " repeatable; several are averaged."
+        ),
     ] = None,
     best: Annotated[
         int | None, _training("Average only the best N learners, chosen inside the folds (default: all).")
@@ -94,7 +97,7 @@ def fit(
 
     Every positive trains the model, and every positive judges it. Each learner trains one member per fold. A sample
     is judged by members that have not seen it. The model is the average of all members. An option of the network,
-    such as --epochs, chooses the learner "network".
+    such as --epochs or --config, trains the learner "network" alone; --learner adds others.
 
     --fpr, --precision, --alarms and --review promise more than the TPR, with one --confidence for all, judged on
     the samples that judge the recall. Exit status 1: they cannot be kept. The model is then saved with the

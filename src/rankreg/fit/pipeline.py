@@ -140,8 +140,9 @@ def fit(
             alarm on at least one of them. Units are the copies and groups of the data.
         learners: names, see `rankreg.fit.LEARNERS`; "network" is the network that `config` describes. For images
             there are also "network-plain", the same with images as they come instead of oversampled, and "frozen",
-            a linear model on the features of the backbone. Default: all of `LEARNERS` for a table; for images
-            "frozen" and "network", or both networks where there is no backbone.
+            a linear model on the features of the backbone. Default: all of `LEARNERS` for a table. For images
+            "frozen" and "network"; where there is no backbone, both networks, or "network" alone if `config` does
+            not oversample.
         folds: how many; by default 5, dealt twice with fewer than 200 positives.
         best: average only so many learners: those with the fewest false alarms out of fold, chosen for every
             fold by the other folds. Default: all.
@@ -188,6 +189,11 @@ def fit(
     known = (*LEARNERS, *RANKED, NETWORK) if data.kind == "table" else (FROZEN, *NETWORKS)
     for name in names:  # before anything is computed or written
         look_up(dict.fromkeys(known), name, "learner")
+    if {*NETWORKS} <= {*names} and config.sampling == "shuffled":
+        raise ValueError(
+            f"{NETWORK} and {PLAIN} would be the same, since the settings of {NETWORK} do not oversample: leave one"
+            " of them out"
+        )
     claim_folder(home, data, force=force)
     prepared = prepare(data, train, release=data is not source or data.temporary)
     if isinstance(data, OwnImages) and frozen is not None and FROZEN in names:

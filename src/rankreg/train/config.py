@@ -365,6 +365,14 @@ class TrainConfig(_Settings):
             raise ValueError(f"{path}: {faults(error)}") from error
 
 
+NEWER: dict[str, Any] = {"compile": False}  # keys that older versions did not write, and what they did
+
+
+def as_of_today(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A complete config of an older version, with the keys of today."""
+    return NEWER | renamed(config)
+
+
 def renamed(config: Mapping[str, Any]) -> dict[str, Any]:
     """A config as an older version wrote it, with the keys of today."""
     return {"optimizer" if key == "optimiser" else key: value for key, value in config.items()}

@@ -17,7 +17,7 @@ from rankreg.datasets.splits import Samples, Splits
 from rankreg.safe_files import read_json, write_json, write_whole
 from rankreg.scores import Scores
 from rankreg.terminal import progress_bar
-from rankreg.train.config import TrainConfig, renamed
+from rankreg.train.config import TrainConfig, as_of_today
 
 CHUNK = 1 << 24  # bytes of inputs read at a time
 
@@ -119,7 +119,7 @@ def claim(folder: Path, config: TrainConfig, splits: Splits, *, progress: bool |
                 f"{folder} holds a run of an older rankreg, whose data.json does not say what the inputs were, so"
                 " it cannot be told whether they are the same: choose another folder"
             )
-        held = renamed(held) if content is settings else held
+        held = as_of_today(held) if content is settings else held
         only_shown = set() if config.selection in ("fpr", "error") else {"tpr"}  # another one trains the same
         different = sorted(key for key in {*content, *held} - only_shown if content.get(key) != held.get(key))
         if different:

@@ -339,7 +339,7 @@ class Training:
 
 def compiled(model: nn.Module) -> nn.Module:
     """The model with its small operations fused. Batches of all sizes share one graph, so resuming is exact."""
-    compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
+    compiler = os.environ.get("CXX", {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++"))
     if shutil.which(compiler) is None:
         raise ValueError(
             f"compile needs a C++ compiler, and there is no {compiler}: install one or leave compile out"

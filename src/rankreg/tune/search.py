@@ -31,7 +31,7 @@ from rankreg.distributed import join
 from rankreg.pool import WorkerDied, run_parallel
 from rankreg.terminal import progress_bar
 from rankreg.train import DivergenceError
-from rankreg.train.config import renamed
+from rankreg.train.config import as_of_today
 from rankreg.train.folder import locked
 from rankreg.train.loop import derived_seed
 from rankreg.train.run import epochs
@@ -333,7 +333,7 @@ def claim_study(study: optuna.Study, settings: dict[str, Any]) -> None:
     if held is None:
         study.set_user_attr("rankreg", wanted)
         return
-    before = held | {"config": renamed(held.get("config", {}))}
+    before = held | {"config": as_of_today(held.get("config", {}))}
     different = [  # the settings of a training one by one, then the others
         *_different(before["config"], wanted.get("config", {})),
         *(name for name in _different(before, wanted) if name != "config"),
