@@ -11,6 +11,7 @@ from benchmarks import (
     auc_loss_peer,
     image_blends,
     image_features,
+    image_peers,
     image_weights,
     mapie_peer,
     resampling_peer,
@@ -209,6 +210,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "blended-positives": image_blends.table,
     "with-features": image_features.table,
     "weight-of-features": image_weights.table,
+    "libauc-images": image_peers.table,
     "long-answers": results_pages.long_answers,
     "long-halves": results_pages.long_halves,
 }
