@@ -70,8 +70,8 @@ def published_values(experiment: Experiment, data: str, loss: str, arm: str) -> 
     if experiment.published is None or row is None:
         return {}
     source = DATA[data].published
-    if experiment.layout == "main":
-        return _rows("main").get((experiment.published, source, loss, row), {})
+    if experiment.published == "main":
+        return _rows("main").get((source, loss, row), {})
     if experiment.layout == "noise":
         row = f"{row}@eta={noise_of(data)}"
     return _rows("ablations").get((experiment.published, source, row), {})
@@ -94,9 +94,9 @@ def published_gain(experiment: Experiment, data: str, losses: Sequence[str], mea
 
 @cache
 def _rows(name: str) -> Mapping[tuple[str, ...], dict[str, float]]:
-    """The values of a published file, by the columns before them."""
+    """The values of a published file, by the columns before them; every data set has one main table only."""
     text = files("rankreg_bench").joinpath("published", f"{name}.csv").read_text(encoding="utf-8")
     found: dict[tuple[str, ...], dict[str, float]] = {}
     for *place, measure, value in list(csv.reader(text.splitlines()))[1:]:
-        found.setdefault(tuple(place), {})[measure] = float(value)
+        found.setdefault(tuple(place[name == "main" :]), {})[measure] = float(value)
     return found

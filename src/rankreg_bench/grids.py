@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from rankreg.names import look_up
@@ -60,10 +60,11 @@ class Data:
 class Experiment:
     """A table or figure: data × losses × arms, on the same splits.
 
-    arms: each with the name of its row in the paper's table, or None. splits: how many its own preset runs, and any
-    preset that names no number, from `first_split` on. judged_on: the test sets that tables show; only "tuning"
-    where settings are chosen. ceiling: the experiment whose base loss had all positives. preset: its own, the size
-    if none is named.
+    arms: each with the name of its row in the paper's table, or None. published: the paper's ablation, "main" for
+    its main tables, or None. splits: how many its own preset runs, and any preset that names no number, from
+    `first_split` on. judged_on: the test sets that tables show; only "tuning" where settings are chosen. ceiling:
+    the experiment whose base loss had all positives. preset: its own, the size if none is named. changes: by
+    preset, fields that have other values there.
     """
 
     title: str
@@ -78,6 +79,11 @@ class Experiment:
     ceiling: str | None = None
     preset: str = "compact"
     notes: tuple[str, ...] = ()
+    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def at(self, preset: str) -> "Experiment":
+        """The experiment as a preset trains it."""
+        return replace(self, **self.changes.get(preset, {}))
 
     @property
     def ranking_arm(self) -> str:
@@ -122,9 +128,17 @@ TWO_TERMS = (
     " probabilities, with γ = 1 and weight 1. RankReg (default) ranks positives among negatives, with weight 0.1"
     " (docs/decisions/0053)."
 )
-METHODS: dict[str, str | None] = dict.fromkeys(
-    ("base", "buffer", "probability", "oversampling", "among-negatives-weight-0.1", "rankreg", "alm")
-)
+LATER_SPLITS = "Splits 0 to 4 train in single precision, splits 5 to 9 in bfloat16 with torch.compile."
+METHODS: dict[str, str | None] = {
+    "base": "base",
+    "buffer": None,
+    "probability": "rankreg",
+    "oversampling": None,
+    "among-negatives-weight-0.1": None,
+    "rankreg": None,
+    "alm": "alm",
+}
+IN_LONG_RUNS = {"converged": {"arms": METHODS, "losses": ("bce",), "notes": (TWO_TERMS, LATER_SPLITS)}}
 BOTH, LONG = ("cifar10-100", "cifar100-100"), ("cifar100-100", "cifar10-100")
 MAIN = {"base": "base", "alm": "alm", "buffer": None, "rankreg": "rankreg"}
 
@@ -135,9 +149,10 @@ EXPERIMENTS: dict[str, Experiment] = {
             (f"cifar{classes}-{ratio}",),
             MAIN,
             LOSSES,
-            published=f"cifar{classes}_imb{ratio}",
+            published="main",
             layout="main",
             splits=splits,
+            changes=IN_LONG_RUNS,
         )
         for classes in (10, 100)
         for ratio, splits in ((100, 5), (200, 3))
@@ -147,7 +162,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         ("melanoma",),
         {"base": "base", "alm": "alm", "buffer": None, "batch-only": "rankreg"},
         LOSSES,
-        published="melanoma",
+        published="main",
         layout="main",
         notes=(
             "Published W-BCE and W-BCE + ALM repeat the rows of CIFAR-10 1:100 at 98, 95 and 92 %: a misprint. The"
@@ -280,18 +295,17 @@ EXPERIMENTS: dict[str, Experiment] = {
         "Every way to treat rare positives, with BCE",
         LONG,
         METHODS,
+        published="main",
         splits=10,
         preset="converged",
-        notes=(
-            TWO_TERMS,
-            "Splits 0 to 4 train in single precision, splits 5 to 9 in bfloat16 with torch.compile.",
-        ),
+        notes=(TWO_TERMS, LATER_SPLITS),
     ),
     "gains": Experiment(
         "The paper's largest gains, where networks have learned",
         LONG,
-        dict.fromkeys(("base", "buffer", "probability")),
+        {arm: METHODS[arm] for arm in ("base", "buffer", "probability")},
         ("ldam", "cb-bce"),
+        published="main",
         splits=5,
         first_split=5,
         preset="converged",
@@ -409,7 +423,8 @@ def plans_of(name: str, preset: str, *, splits: int | None = None, only: Sequenc
     Raises:
         ValueError: for an unknown name, or if the preset has none of the data sets.
     """
-    experiment, size = experiment_of(name), look_up(PRESETS, preset, "preset")
+    size = look_up(PRESETS, preset, "preset")
+    experiment = experiment_of(name).at(preset)
     if not offers(preset, *experiment.data):
         able = " or ".join(other for other in PRESETS if offers(other, *experiment.data))
         raise ValueError(f"preset {preset} does not say how to train on the data of {name}: use preset {able}")

@@ -295,8 +295,8 @@ class Selection:
 
     @property
     def experiment(self) -> Experiment:
-        """The experiment; without published values if the preset replaces the paper's data by other data."""
-        experiment = experiment_of(self.name)
+        """The experiment at this size; without published values if other data stand in for the paper's."""
+        experiment = experiment_of(self.name).at(self.preset)
         if any(stands_in(self.preset, data) for data in experiment.data):
             return replace(experiment, published=None)
         return experiment

@@ -13,6 +13,7 @@ from rankreg_bench.differences import (
     BELOW,
     BETTER,
     Paired,
+    arm_title,
     caveats,
     contrasts_of,
     multiplicity_note,
@@ -44,8 +45,8 @@ DIFFERENCES = "Paired differences of single networks (Student's 95 % interval ov
 # The bottom rows of the main tables: the gain of RankReg over one arm or the better of two
 GAINS = {"Δ over base/ALM": BETTER, "Δ over buffer": "buffer"}
 DELTA = (
-    "Δ: gain of RankReg (scores), averaged over the base losses. Positive means fewer false alarms or higher"
-    " AUC. Base/ALM is the better of the two on the same numbers, so this Δ is slightly too small."
+    "Δ: gain of {}. Positive means fewer false alarms or higher AUC. Base/ALM is the better of the two on the same"
+    " numbers, so this Δ is slightly too small."
 )
 MEAN = "cifar10-100-noise"  # in CSV files, the name of what is averaged over shares of flipped labels
 
@@ -155,7 +156,8 @@ class Sheet:
         over = self._pair(self.ranking, BETTER)
         if self.is_main and over is not None:
             yield from _growth_note(over)
-            yield DELTA
+            averaged = ", averaged over the base losses" * (len(self.losses) > 1)
+            yield DELTA.format(arm_title(self.ranking) + averaged)
         yield from closing_notes(self.selection, [self.data])
         ceiling = self.experiment.ceiling
         if ceiling and not self.gap:

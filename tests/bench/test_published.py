@@ -36,12 +36,22 @@ def test_every_row_that_the_grids_name_is_published() -> None:
             assert any(values) == (row is not None), (name, arm)
 
 
+@pytest.mark.parametrize("preset", ["compact", "converged"])
 @pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if one.layout == "main"])
-def test_the_main_tables_are_published_in_full(name: str) -> None:
-    experiment = EXPERIMENTS[name]
-    for loss in LOSSES:
+def test_the_main_tables_are_published_in_full(name: str, preset: str) -> None:
+    experiment = EXPERIMENTS[name].at(preset)
+    for loss in experiment.losses:
         for arm in ("base", "alm", experiment.ranking_arm):
             assert set(published_values(experiment, name, loss, arm)) == set(DATA[name].measures)
+
+
+def test_long_runs_set_the_published_form_of_the_term_beside_the_papers_row() -> None:
+    short, long = (EXPERIMENTS["cifar10-100"].at(preset) for preset in ("compact", "converged"))
+    assert (short.ranking_arm, long.ranking_arm) == ("rankreg", "probability")
+    assert (short.losses, long.losses) == (LOSSES, ("bce",))
+    assert published_values(long, "cifar10-100", "bce", "probability")["auc"] == 94.3  # as printed
+    assert published_values(long, "cifar10-100", "bce", "rankreg") == {}
+    assert published_values(EXPERIMENTS["gains"], "cifar10-100", "cb-bce", "probability")["auc"] == 93.2
 
 
 def test_label_noise_is_found_by_its_share() -> None:

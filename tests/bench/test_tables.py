@@ -107,6 +107,14 @@ def test_a_table_without_any_record_is_dashes_beside_the_published_values(run: R
     assert "20 of 20 runs are missing" in out
 
 
+def test_the_table_of_long_runs_has_rows_for_what_they_train_only(run: Run) -> None:
+    status, out, _ = run("bench", "table", "cifar10-100", "--preset", "converged")
+    assert status == 0
+    assert re.search(r"\+ RankReg \(published\) .*\(94\.3\)", out)
+    assert "S-ML" not in out
+    assert "70 of 70 runs are missing" in out
+
+
 def test_rows_of_several_losses_name_the_loss(run: Run) -> None:
     words = ("--preset", "converged", "--only", "cifar100-100", "--test", "official")
     status, out, _ = run("bench", "table", "gains", *words)
