@@ -83,6 +83,8 @@ def test_image_fits_print_steps_that_can_be_typed(run: Run, tmp_path: Path) -> N
         "16",
         "--epochs",
         "1",
+        "--learner",
+        "network",
         "--folds",
         "2",
         "--tpr",

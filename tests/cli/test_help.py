@@ -20,7 +20,7 @@ from tests.own_data import write_images
 HOME = Path(__file__).parents[2]
 QUICK = {  # options added to examples that would train for minutes; a later option wins
     "fit": ("--learner", "logistic", "--folds", "2"),
-    "fit lesions": ("--epochs", "1", "--folds", "2", "--size", "16", "--tpr", "0.4"),
+    "fit lesions": ("--epochs", "1", "--learner", "network", "--folds", "2", "--size", "16", "--tpr", "0.4"),
     "tune": ("--trials", "1", "--epochs", "1", "--splits", "1", "--workers", "1"),
 }
 ONLY_PARSED = {"bench run", "bench verify", "data get", "demo"}  # they train for long, or need a network

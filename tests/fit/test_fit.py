@@ -170,7 +170,7 @@ def test_the_four_parts_are_disjoint_and_copies_stay_together(tmp_path: Path) ->
 def test_images_become_a_bundle(rankreg: CommandLine, tmp_path: Path) -> None:
     images = write_images(tmp_path / "images")
     options = ("--positive", "bad", "--size", 16, "--epochs", 2, "--folds", 2, "--tpr", "0.9")
-    status, said, error = rankreg("fit", images, *options, "--out", tmp_path / "out")
+    status, said, error = rankreg("fit", images, *options, "--learner", "network", "--out", tmp_path / "out")
     assert (status, error) == (0, "")
     assert "expected: " in said
     card = load_bundle(tmp_path / "out").card
@@ -178,6 +178,17 @@ def test_images_become_a_bundle(rankreg: CommandLine, tmp_path: Path) -> None:
     assert card.preprocessing == {"kind": "image", "height": 16, "width": 16}
     assert card.classes == ("good", "bad")
     assert [(learner.name, learner.members) for learner in card.learners] == [("network", 2)]
+
+
+def test_an_option_of_the_network_leaves_the_average_of_an_image_folder_whole(
+    rankreg: CommandLine, tmp_path: Path
+) -> None:
+    images = write_images(tmp_path / "images")
+    options = ("--positive", "bad", "--size", 16, "--epochs", 1, "--folds", 2, "--tpr", "0.9")
+    status, _, error = rankreg("fit", images, *options, "--backbone", "none", "--out", tmp_path / "out")
+    assert (status, error) == (0, "")
+    learners = load_bundle(tmp_path / "out").card.learners
+    assert [(one.name, one.settings["epochs"]) for one in learners] == [("network", 1), ("network-plain", 1)]
 
 
 @pytest.mark.slow
@@ -205,7 +216,19 @@ def test_a_folder_of_skin_lesions_goes_all_the_way_to_predict(rankreg: CommandLi
         (tmp_path / "lesions" / str(kinds[k])).mkdir(parents=True, exist_ok=True)
         (tmp_path / "lesions" / str(kinds[k]) / f"{k}.jpg").write_bytes(jpeg[offsets[k] : offsets[k + 1]].tobytes())
     images, out = tmp_path / "lesions", tmp_path / "out"
-    options = ("--positive", "mel", "--rest-negative", "--size", 32, "--epochs", 2, "--tpr", "0.5")
+    options = (
+        "--positive",
+        "mel",
+        "--rest-negative",
+        "--size",
+        32,
+        "--epochs",
+        2,
+        "--tpr",
+        "0.5",
+        "--learner",
+        "network",
+    )
     status, said, error = rankreg("fit", images, *options, "--folds", 2, "--out", out)
     assert status == 0, error
     assert "certified: at least 50 %" in said

@@ -96,8 +96,8 @@ def fit(
     """Train on a table or a folder of images, choose a threshold that keeps the TPR, and say what it costs.
 
     Every positive trains the model, and every positive judges it. Each learner trains one member per fold. A sample
-    is judged by members that have not seen it. The model is the average of all members. An option of the network,
-    such as --epochs or --config, trains the learner "network" alone; --learner adds others.
+    is judged by members that have not seen it. The model is the average of all members. For a table, an option of
+    the network, such as --epochs or --config, trains the learner "network" alone; --learner adds others.
 
     --fpr, --precision, --alarms and --review promise more than the TPR, with one --confidence for all, judged on
     the samples that judge the recall. Exit status 1: they cannot be kept. The model is then saved with the
@@ -139,8 +139,8 @@ def fit(
         options: dict[str, Any] = {"loss": loss, "method": method, "model": model, "epochs": epochs, "seed": seed}
         chosen = settings(kind, tpr, size=source.side, file=config, **options)
         own = any(value is not None for value in (loss, method, model, epochs, config))
-        learners = tuple(learner or ([NETWORK] if own else []))
-        if own and not {*NETWORKS} & {*learners}:
+        learners = tuple(learner or ([NETWORK] if own and kind == "table" else []))
+        if own and learners and not {*NETWORKS} & {*learners}:
             raise ValueError(
                 "--loss, --method, --model, --epochs and --config are for networks: add --learner network"
             )

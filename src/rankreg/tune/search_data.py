@@ -58,7 +58,7 @@ class SourceData:
         """The command that trains with a config on the same parts."""
         source = self.source
         words = ["rankreg", "fit", str(source.path), "--config", str(config), "--out", str(out), "--tpr", repr(tpr)]
-        words += source.command_line()
+        words += source.command_line() + ["--learner", "network"] * source.is_images  # what was searched, alone
         share = None if source.calibration == Source.calibration else source.calibration
         for option, value in {"--groups": source.groups, "--size": source.size, "--calibration": share}.items():
             words += [] if value is None else [option, str(value)]
