@@ -184,27 +184,29 @@ def long_pair(column: LongColumn, first: str, second: str) -> Paired | None:
 
 
 def long_table() -> str:
-    """The table of long runs: the AUC of every arm, then the questions of docs/decisions/0055 and 0056."""
-    titles = " | ".join(f"{column.title} | splits" for column in LONG_COLUMNS)
-    lines = [f"| | {titles} |", "|---|" + "---|" * (2 * len(LONG_COLUMNS))]
-    for arm in experiment_of("methods").arms:
-        levels = [number_at(c.experiment, arm, "auc", c.data, c.test) for c in LONG_COLUMNS]
-        cells = [f"{plain(one.value)} | {one.splits}" if one else "– | 0" for one in levels]
-        lines.append(f"| {ARMS[arm].title} | {' | '.join(cells)} |")
-    significant = _significant()
-    for first, second in LONG_CONTRASTS:
-        cells = [_answer(column, first, second, (column, first, second) in significant) for column in LONG_COLUMNS]
-        lines.append(f"| {question(first, second)} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    """The table of long runs: the AUC of every arm, then the questions of docs/decisions/0055 and 0056.
 
-
-def _answer(column: LongColumn, first: str, second: str, significant: bool) -> str:
-    """Two cells: a difference, bold if significant, and its number of splits."""
-    found = long_pair(column, first, second)
-    if found is None:
-        return "– | 0"
-    shown = estimated(found.estimate("auc"))
-    return f"{f'**{shown}**' if significant else shown} | {len(found.splits)}"
+    The head of a column says how many splits most entries have, an entry with fewer says so itself.
+    """
+    arms, significant = experiment_of("methods").arms, _significant()
+    columns = []
+    for column in LONG_COLUMNS:
+        levels = [number_at(column.experiment, arm, "auc", column.data, column.test) for arm in arms]
+        pairs = [long_pair(column, first, second) for first, second in LONG_CONTRASTS]
+        entries = [(plain(one.value), one.splits) if one else None for one in levels]
+        for found, both in zip(pairs, LONG_CONTRASTS, strict=True):
+            mark = "**" if (column, *both) in significant else ""
+            entries.append(
+                (f"{mark}{estimated(found.estimate('auc'))}{mark}", len(found.splits)) if found else None
+            )
+        most = max(one[1] for one in entries if one)
+        cells = [
+            "–" if one is None else one[0] if one[1] == most else f"{one[0]}, {one[1]} of {most}" for one in entries
+        ]
+        columns.append([f"{column.title}, {most} splits", *cells])
+    labels = ["", *(ARMS[arm].title for arm in arms), *(question(*both) for both in LONG_CONTRASTS)]
+    lines = [f"| {' | '.join(row)} |" for row in zip(labels, *columns, strict=True)]
+    return "\n".join([lines[0], "|---|" + "---|" * len(columns), *lines[1:]])
 
 
 def _significant() -> set[tuple[LongColumn, str, str]]:
