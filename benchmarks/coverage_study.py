@@ -1,8 +1,10 @@
 """How often does the recall of a fitted threshold fall short? `python -m benchmarks.coverage_study run` tells.
 
-Every draw is a whole fit: columns by their quantiles, folds, cross-fitted learners on one scale, their average, the
-threshold. The true recall is measured on fresh positives. The certified threshold is chosen in the same draws, with
-positives held out of the same data. Results go to records/fit/coverage.csv, a line per draw; `table` prints them.
+Every draw goes through the steps of a fit: columns by their quantiles, folds, cross-fitted learners on one scale,
+the best of them or their average, the threshold. The true recall is measured on fresh positives. The certified
+threshold is chosen in the same draws, with positives held out of the same data. Results go to
+records/fit/coverage.csv, a line per draw; `table` prints them. Settings named "fit" train and average what
+`rankreg fit` does by default.
 """
 
 import argparse
@@ -24,7 +26,7 @@ from scipy.stats import binomtest
 from rankreg.bundle.ensemble import Linear, Member, TableViews, View
 from rankreg.datasets.preprocessing import TablePreprocessor
 from rankreg.fit.crossfit import CrossFitted, averaged, cross_fit, folds_for
-from rankreg.fit.learners import FOREST, Folds, Learner, trees
+from rankreg.fit.learners import FOREST, LEARNERS, Folds, Learner, trees
 from rankreg.operating import choose_threshold, cross_fitted_threshold
 
 PLACE = Path(__file__).parents[1] / "records/fit/coverage.csv"
@@ -57,6 +59,11 @@ def logistic(view: View, strength: float) -> Learner:
     return Learner(view, train)
 
 
+def heavy_tails(rows: Rows) -> Rows:
+    """The same order, some values far away."""
+    return np.asarray(np.sign(rows) * np.expm1(np.abs(rows) * 2))
+
+
 FAST: dict[str, Learner] = {
     "weak penalty": logistic("standardised", 1.0),
     "strong penalty": logistic("normal", 1e-3),
@@ -79,8 +86,10 @@ class Setting:
         confidence: that it is reached.
         unit: rows per unit of a positive.
         change: what is done to the features, e.g. rounding, which makes ties.
-        learners: that are cross-fitted; the best of them is taken, chosen inside the folds.
+        learners: that are cross-fitted.
+        best: how many of them are averaged, chosen inside the folds; None: all, as `rankreg fit` does.
         features: how many columns there are; two of them tell something.
+        share: of the draws that are asked for, because some learners take long.
     """
 
     positives: int
@@ -90,7 +99,9 @@ class Setting:
     unit: int = 1
     change: Callable[[Rows], Rows] = lambda rows: rows
     learners: Any = None
+    best: int | None = 1
     features: int = 10
+    share: float = 1.0
 
     def draw(self, random: np.random.Generator, positives: int) -> tuple[Rows, NDArray[np.int64]]:
         """Positives of varying difficulty, in units of rows that are alike, and the unit of each."""
@@ -103,6 +114,13 @@ class Setting:
         return self.change(0.8 * rows[place] + 0.6 * near if self.unit > 1 else rows[place]), place
 
 
+DEFAULT_FITS: dict[str, dict[str, Any]] = {
+    "30 positives": {"positives": 30},
+    "60 positives": {"positives": 60},
+    "60 positives, ties": {"positives": 60, "change": np.round},
+    "60 positives, heavy tails": {"positives": 60, "change": heavy_tails},
+    "100 positives, 95 % at 95 %": {"positives": 100, "tpr": 0.95, "confidence": 0.95},
+}
 SETTINGS = {
     "20 positives": Setting(20),
     "30 positives": Setting(30),
@@ -111,10 +129,14 @@ SETTINGS = {
     "300 positives": Setting(300, held=0.2),
     "ties": Setting(60, held=0.4, change=np.round),
     "groups of 3": Setting(180, held=0.4, unit=3),
-    "heavy tails": Setting(60, held=0.4, change=lambda rows: np.sign(rows) * np.expm1(np.abs(rows) * 2)),
+    "heavy tails": Setting(60, held=0.4, change=heavy_tails),
     "over-fitting learner": Setting(60, held=0.4, learners=OVERFITTING, features=40),
-    "random forests": Setting(60, held=0.4, learners=FORESTS),
+    "random forests": Setting(60, held=0.4, learners=FORESTS, share=0.1),
     "95 % at 95 %": Setting(100, held=0.6, tpr=0.95, confidence=0.95),
+    **{
+        f"fit, {name}": Setting(**how, learners=LEARNERS, best=None, share=0.1)
+        for name, how in DEFAULT_FITS.items()
+    },
 }
 
 
@@ -149,7 +171,7 @@ def one_draw(setting: Setting, seed: int) -> list[dict[str, object]]:
 def fitted(
     setting: Setting, rows: Rows, labels: NDArray[np.int64], units: NDArray[np.int64] | None, seed: int
 ) -> tuple[CrossFitted, Callable[[Rows], TableViews]]:
-    """The cross-fitted average, and how rows are prepared for it."""
+    """The cross-fitted model, and how rows are prepared for it."""
     frame = pd.DataFrame(rows).rename(columns=str)
     preparation = TablePreprocessor.fit(frame)
 
@@ -160,7 +182,7 @@ def fitted(
     found = {
         name: cross_fit(learner, name, views, labels, folds) for name, learner in (setting.learners or FAST).items()
     }
-    return averaged(found, labels, folds, tpr=setting.tpr, best=1), prepared
+    return averaged(found, labels, folds, tpr=setting.tpr, best=setting.best), prepared
 
 
 def judged(
@@ -198,9 +220,9 @@ def main() -> None:
             writer.writeheader()
         for draw in range(asked.draws):
             for name in asked.settings:
-                if (name, draw) in known or (name == "random forests" and draw >= asked.draws // 10):
-                    continue
                 setting = SETTINGS[name]
+                if (name, draw) in known or draw >= round(setting.share * asked.draws):
+                    continue
                 common = {"setting": name, "draw": draw, "tpr": setting.tpr, "confidence": setting.confidence}
                 writer.writerows(common | row | {"commit": commit} for row in one_draw(setting, draw))
             file.flush()
