@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import optuna
+import pandas as pd
 import pytest
 from optuna.trial import TrialState
 
+from rankreg.fit import Source, load_source
 from tests.conftest import heed_ctrl_c
 from tests.own_data import CommandLine, command, run_command, write_images, write_table
 
@@ -73,6 +75,8 @@ def test_a_table_becomes_settings_that_fit_reads(rankreg: CommandLine, tmp_path:
     status, said, error = rankreg(*commands[0].split("rankreg ")[1].split())
     assert (status, error) == (0, "")
     assert "alarm when score" in said
+    left_out = load_source(Source(data, target="sick", id_column="name"), tmp_path / "cache")["test"].ids
+    assert sorted(pd.read_csv(tmp_path / "out/best/test-scores.csv").id) == sorted(left_out)
 
 
 def test_a_folder_of_images_is_searched_too(rankreg: CommandLine, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from rankreg.datasets import load
+from rankreg.datasets.partitions import SHARES
 from rankreg.datasets.splits import Splits
 from rankreg.fit import Source, load_source
 from rankreg.names import look_up
@@ -55,10 +56,11 @@ class SourceData:
         return load_source(replace(self.source, member=split), self.cache)
 
     def train_command(self, config: Path, out: Path, tpr: float) -> str:
-        """The command that trains with a config on the same parts."""
+        """The command that trains with a config, and tests on the part that the search left out."""
         source = self.source
         words = ["rankreg", "fit", str(source.path), "--config", str(config), "--out", str(out), "--tpr", repr(tpr)]
-        words += source.command_line() + ["--learner", "network"] * source.is_images  # what was searched, alone
+        words += [*source.command_line(), "--test", repr(SHARES["test"])]
+        words += ["--learner", "network"] * source.is_images  # what was searched, alone
         share = None if source.calibration == Source.calibration else source.calibration
         for option, value in {"--groups": source.groups, "--size": source.size, "--calibration": share}.items():
             words += [] if value is None else [option, str(value)]
