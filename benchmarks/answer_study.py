@@ -1,12 +1,12 @@
 """How often are the promises of a fit broken? `python -m benchmarks.answer_study run` tells.
 
-Every draw is a whole fit, as in `coverage_study`: columns by their quantiles, folds, cross-fitted learners, their
-choice inside the folds. Then promises are made on its out-of-fold scores, and in two settings also on a part that
-was held out of the same draw. Rows are drawn as they come: the number of positives is random. The true recall, FPR,
-precision, alarms and reviews are measured on fresh rows. Results go to records/fit/answers.csv, a line per draw
-and promise; `table` prints them. Out of fold the load of a review is an estimate: it cannot be broken, and
-`reviews_at_most` is the bound that is no longer claimed. records/fit/answers_fresh.csv confirms this on new draws:
-`run --first 1000000 --draws 300 --rare 1 --records records/fit/answers_fresh.csv`.
+Every draw goes through the steps of a fit, as in `coverage_study`: quantiles, folds, cross-fitted learners. The
+best of them is chosen inside the folds. Then promises are made on its out-of-fold scores, and in two settings also
+on a part that was held out of the same draw. Rows are drawn as they come: the number of positives is random. The
+true recall, FPR, precision, alarms and reviews are measured on fresh rows. Results go to records/fit/answers.csv, a
+line per draw and promise; `table` prints them. Out of fold the load of a review is an estimate: it cannot be
+broken, and `reviews_at_most` is the bound that is no longer claimed. records/fit/answers_fresh.csv confirms this on
+new draws: `run --first 1000000 --draws 300 --rare 1 --records records/fit/answers_fresh.csv`.
 """
 
 import argparse
