@@ -213,6 +213,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "libauc-images": image_peers.table,
     "long-answers": results_pages.long_answers,
     "long-halves": results_pages.long_halves,
+    "long-gains": results_pages.long_gains,
 }
 
 

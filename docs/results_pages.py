@@ -16,7 +16,7 @@ from rankreg.operating.intervals import mean_of
 from rankreg_bench.arms import ARMS, LATER
 from rankreg_bench.differences import Paired, pair
 from rankreg_bench.estimates import published_values
-from rankreg_bench.grids import experiment_of
+from rankreg_bench.grids import DATA, experiment_of
 from rankreg_bench.pages import Number, limits
 from rankreg_bench.records import RecordFolder, Selection
 from rankreg_bench.tables import MEAN, pages_of
@@ -247,6 +247,31 @@ def long_answers() -> str:
                 "–" if smallest is None else plain(smallest),
             ]
         lines.append(f"| {number}. {question(first, second)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def long_gains() -> str:
+    """The questions of docs/decisions/0055 about LDAM and CB-BCE, beside what the paper's ensembles gain."""
+    (grid,) = Selection("gains", "converged", RECORDS).grids("extended")
+    experiment = experiment_of("gains")
+    lines = [f"| question | {' | '.join(f'{DATA[data].title.split()[0]} | p' for data in experiment.data)} |"]
+    lines.append("|---|" + "---|" * (2 * len(experiment.data)))
+    for loss in experiment.losses:
+        for first, second in (("probability", "base"), ("probability", "buffer")):
+            cells = []
+            for data in experiment.data:
+                found = pair(grid, data, (loss,), first, second)
+                chance = found.p_value("auc") if found else None
+                cells += [
+                    f"{estimated(found.estimate('auc'))}, {found.scope}" if found else "not run",
+                    "–" if chance is None else f"{chance:.4f}",
+                ]
+            lines.append(f"| {loss.upper()}: {question(first, second)} | {' | '.join(cells)} |")
+        cells = []
+        for data in experiment.data:
+            term, base = (published_values(experiment, data, loss, arm)["auc"] for arm in ("probability", "base"))
+            cells += [signed(term - base), "–"]
+        lines.append(f"| {loss.upper()}: the paper's ensembles, RankReg − base loss | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
