@@ -186,7 +186,7 @@ def long_pair(column: LongColumn, first: str, second: str) -> Paired | None:
 def long_table() -> str:
     """The table of long runs: the AUC of every arm, then the questions of docs/decisions/0055 and 0056.
 
-    The head of a column says how many splits most entries have, an entry with fewer says so itself.
+    The head of a column gives the largest number of splits; an entry with fewer says so itself.
     """
     arms, significant = experiment_of("methods").arms, _significant()
     columns = []
@@ -207,6 +207,14 @@ def long_table() -> str:
     labels = ["", *(ARMS[arm].title for arm in arms), *(question(*both) for both in LONG_CONTRASTS)]
     lines = [f"| {' | '.join(row)} |" for row in zip(labels, *columns, strict=True)]
     return "\n".join([lines[0], "|---|" + "---|" * len(columns), *lines[1:]])
+
+
+def long_verdict() -> str:
+    """How many of the differences in the table of long runs are significant."""
+    count = len(_significant())
+    if not count:
+        return "No difference is significant."
+    return "One difference is significant." if count == 1 else f"{count} differences are significant."
 
 
 def _significant() -> set[tuple[LongColumn, str, str]]:
@@ -239,40 +247,39 @@ def long_answers() -> str:
     for number, (first, second) in enumerate(LONG_CONTRASTS, 1):
         cells = []
         for column in columns:
-            found = long_pair(column, first, second)
-            chance, smallest = (found.p_value("auc"), found.detectable("auc")) if found else (None, None)
-            cells += [
-                f"{estimated(found.estimate('auc'))}, {found.scope}" if found else "not run",
-                "–" if chance is None else f"{chance:.4f}",
-                "–" if smallest is None else plain(smallest),
-            ]
+            cells += _answer_cells(long_pair(column, first, second))
         lines.append(f"| {number}. {question(first, second)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def long_gains() -> str:
-    """The questions of docs/decisions/0055 about LDAM and CB-BCE, beside what the paper's ensembles gain."""
+    """The questions of docs/decisions/0055 about LDAM and CB-BCE, and what passes Holm's correction."""
     (grid,) = Selection("gains", "converged", RECORDS).grids("extended")
     experiment = experiment_of("gains")
-    lines = [f"| question | {' | '.join(f'{DATA[data].title.split()[0]} | p' for data in experiment.data)} |"]
-    lines.append("|---|" + "---|" * (2 * len(experiment.data)))
+    titles = " | ".join(f"{DATA[data].title.split()[0]} | p | detectable" for data in experiment.data)
+    lines = [f"| question | {titles} |", "|---|" + "---|" * (3 * len(experiment.data))]
+    chances = []
     for loss in experiment.losses:
         for first, second in (("probability", "base"), ("probability", "buffer")):
             cells = []
             for data in experiment.data:
                 found = pair(grid, data, (loss,), first, second)
+                cells += _answer_cells(found)
                 chance = found.p_value("auc") if found else None
-                cells += [
-                    f"{estimated(found.estimate('auc'))}, {found.scope}" if found else "not run",
-                    "–" if chance is None else f"{chance:.4f}",
-                ]
+                chances.append(1.0 if chance is None else chance)
             lines.append(f"| {loss.upper()}: {question(first, second)} | {' | '.join(cells)} |")
-        cells = []
-        for data in experiment.data:
-            term, base = (published_values(experiment, data, loss, arm)["auc"] for arm in ("probability", "base"))
-            cells += [signed(term - base), "–"]
-        lines.append(f"| {loss.upper()}: the paper's ensembles, RankReg − base loss | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    passed = f"After Holm's correction {still_significant(chances)} of {len(chances)} count."
+    return "\n".join([*lines, "", passed])
+
+
+def _answer_cells(found: Paired | None) -> list[str]:
+    """A difference in AUC, its p-value, what could have been found."""
+    chance, smallest = (found.p_value("auc"), found.detectable("auc")) if found else (None, None)
+    return [
+        f"{estimated(found.estimate('auc'))}, {found.scope}" if found else "not run",
+        "–" if chance is None else f"{chance:.4f}",
+        "–" if smallest is None else plain(smallest),
+    ]
 
 
 def long_halves() -> str:
@@ -359,6 +366,7 @@ def page(name: str) -> str:
         published_gain=published_gain,
         short_table=short_table,
         long_table=long_table,
+        long_verdict=long_verdict,
         missed=missed,
         beside=beside,
         long_gap=long_gap,

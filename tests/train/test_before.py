@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from rankreg.datasets.partitions import SHARES, stratified_parts
 from rankreg.datasets.preprocessing import TablePreprocessor
-from rankreg.datasets.splits import Splits
+from rankreg.datasets.splits import Splits, samples_of
 from rankreg.fit import Source, load_source, settings
 from rankreg.train import train
 from tests.own_data import write_table
@@ -17,11 +18,13 @@ BEFORE = Path(__file__).parent / "before"
 
 
 def as_before(splits: Splits, data: Path) -> Splits:
-    """The same parts with numbers standardised by mean and scale, as version 0.1 did."""
+    """The parts as version 0.1 cut them, with numbers standardised by mean and scale."""
     rows = pd.read_csv(data)
+    labels = rows["sick"].to_numpy()
+    cut = stratified_parts(labels, np.arange(len(rows)), SHARES, seed=0)
     numeric = []
     for name in ("size", "weight"):
-        column = rows[name].to_numpy()[splits["train"].rows]
+        column = rows[name].to_numpy()[cut["train"]]
         missing = np.isnan(column)
         median = float(np.median(column[~missing]))
         filled = np.where(missing, median, column)
@@ -29,7 +32,7 @@ def as_before(splits: Splits, data: Path) -> Splits:
         numeric.append({"name": name, "median": median, **moments})
     preprocessing = {**splits.preprocessing, "numeric": numeric}
     matrix = TablePreprocessor.from_dict(preprocessing).transform(rows)
-    parts = {name: replace(part, source=matrix) for name, part in splits.parts.items()}
+    parts = samples_of(cut, matrix, labels, rows["name"].to_numpy())
     return replace(splits, parts=parts, preprocessing=preprocessing)
 
 

@@ -69,7 +69,7 @@ def tune(
 
     The search tries methods, oversampling, base losses, ranking weight, reach, buffer, learning rate and epochs. It
     gives up trials that lag behind. It never looks at the calibration and test parts. It writes best.toml and
-    baseline.toml for `rankreg fit --config`.
+    baseline.toml, and prints the two fits that compare them on the test part.
 
     If a search is stopped, the same command goes on; only the trials under way are lost. Several machines can share
     one search: type the same command on each, with one --storage URL and an --out of its own.

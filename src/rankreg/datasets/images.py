@@ -219,16 +219,17 @@ def image_folder(
     labels, found = folder_labels(ids.tolist(), rule, home)
     check_both_classes(labels, shares, ("negative", "positive"))
 
-    units = np.unique([_digest(image) for image in paths], return_inverse=True)[1].astype(np.int64)
+    copies = np.unique([_digest(image) for image in paths], return_inverse=True)[1].astype(np.int64)
+    units = distinct_or_none(copies)
     hint = "too many images are copies of each other"
     if groups is not None:
-        units = linked(units, read_groups(Path(groups), ids.tolist()))
+        units = distinct_or_none(linked(copies, read_groups(Path(groups), ids.tolist())))
         hint = f"groups of {groups} are too large or too few: use more images, or try another seed"
     parts = own_parts(labels, classes, units, shares, seed=seed, member=member, hint=hint)
     images = decode(paths, ids.tolist(), sides, cache=Path(cache) if cache is not None else None)
     return Splits(
         name=home.resolve().name,
-        parts=samples_of(parts, images, labels, ids, distinct_or_none(units)),
+        parts=samples_of(parts, images, labels, ids, units),
         classes=(found.negative, positive),
         preprocessing=image_preprocessing(sides) | rule.described(),
     )

@@ -332,15 +332,31 @@ def check_parts(labels: NDArray[np.int64], parts: Mapping[str, NDArray[np.int64]
 def own_parts(
     labels: NDArray[np.int64],
     classes: NDArray[np.int64],
-    units: NDArray[np.int64],
+    units: NDArray[np.int64] | None,
     shares: Mapping[str, float],
     *,
     seed: int,
     member: int,
     hint: str,
 ) -> dict[str, NDArray[np.int64]]:
-    """Parts stratified by `classes`, each with both labels and about the share it should have."""
-    parts = stratified_parts(classes, units, shares, seed=seed, member=member)
+    """Parts stratified by `classes`, each with both labels and about the share it should have.
+
+    The test part is cut first, by the labels alone. So it depends on its share and the seed only: a search and a
+    fit that set the same share aside leave the same samples out, whatever other parts they need. units: None if
+    every sample is one.
+    """
+    units = np.arange(len(labels)) if units is None else units
+    rest, parts = np.arange(len(labels)), {}
+    inner = {name: share for name, share in shares.items() if name != "test"}
+    if "test" in shares:
+        outer = {"train": sum(inner.values()), "test": shares["test"]}
+        cut = stratified_parts(labels, units, outer, seed=seed)
+        rest, parts = cut["train"], {"test": cut["test"]}
+    if len(inner) == 1:
+        parts |= dict.fromkeys(inner, rest)
+    else:
+        cut = stratified_parts(classes[rest], units[rest], inner, seed=seed, member=member)
+        parts |= {name: rest[rows] for name, rows in cut.items()}
     for name, share in shares.items():
         wanted, found = share / sum(shares.values()), len(parts[name]) / len(labels)
         if len(labels) >= 100 and abs(found - wanted) > 0.1:
@@ -349,4 +365,4 @@ def own_parts(
                 f" since groups and copies stay together: {hint}"
             )
     check_parts(labels, parts, hint)
-    return parts
+    return {name: parts[name] for name in shares}

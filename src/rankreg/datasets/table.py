@@ -153,8 +153,7 @@ def table(
     """
     own = read_own_table(path, options, **columns)
     check_both_classes(own.labels, shares, ("negative", "positive"))
-    alone = np.arange(len(own.labels)) if own.units is None else own.units
-    parts = own_parts(own.labels, own.labels, alone, shares, seed=seed, member=member, hint=COPIES_HINT)
+    parts = own_parts(own.labels, own.labels, own.units, shares, seed=seed, member=member, hint=COPIES_HINT)
     preprocessor = TablePreprocessor.fit(
         own.features.iloc[parts["train"]], categorical=own.categorical, most_categories=most_categories
     )

@@ -287,13 +287,10 @@ def cut_parts(
 
 
 def cut(data: OwnData, shares: Mapping[str, float], seed: int) -> dict[str, Rows]:
-    if len(shares) == 1:
-        return {"train": np.arange(len(data.labels))}
-    units = np.arange(len(data.labels)) if data.units is None else data.units
     return own_parts(
         data.labels,
         data.labels,
-        units,
+        data.units,
         shares,
         seed=seed,
         member=0,

@@ -137,7 +137,7 @@ def write_results(out: Path, result: SearchResult, *, tpr: float) -> None:
             comments = (
                 f"trial {one.number} of a search at a TPR of {tpr:g}: validation FPR {100 * one.fpr:.2f} %,"
                 f" AUC {100 * one.auc:.2f} %, mean over {len(one.splits)} splits",
-                "the seed also cuts the parts of the data: with another, test samples would have been seen",
+                "the seed also cuts the parts of the data: with another, the search has seen test samples",
             )
             write_whole(out / f"{name}.toml", config_toml(one.config, comments).encode())
     summary = {
@@ -225,7 +225,7 @@ def settings_text(one: TriedSettings) -> str:
 
 
 def next_steps(data: Data, out: Path, result: SearchResult, tpr: float) -> list[str]:
-    """What trains the winner and the baseline for good, on the same parts."""
+    """What trains the winner and the baseline for good, and tests them on what the search has not seen."""
     compared = result.baseline is not None and result.baseline is not result.best
     names = ["best", "baseline"] if compared else ["best"]
     return [data.train_command(out / f"{name}.toml", out / name, tpr) for name in names]
