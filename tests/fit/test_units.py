@@ -217,8 +217,8 @@ def test_images_of_one_patient_stay_together_and_are_one_unit(tmp_path: Path) ->
 def test_groups_of_images_go_all_the_way_to_the_certificate(rankreg: CommandLine, tmp_path: Path) -> None:
     images = write_images(tmp_path / "images", negatives=90, positives=90)
     groups = write_groups(tmp_path / "groups.csv", patients(images))
-    arguments = ("fit", images, "--positive", "bad", "--size", 16, "--epochs", 1, "--learner", "network")
-    arguments += ("--folds", 2, "--tpr", "0.5")
+    network = ("--learner", "network", "--epochs", 1)
+    arguments = ("fit", images, "--positive", "bad", "--size", 16, *network, "--folds", 2, "--tpr", "0.5")
     status, _, error = rankreg(*arguments, "--groups", groups, "--out", tmp_path / "out")
     assert (status, error) == (0, "")
     found = load_bundle(tmp_path / "out").card.threshold
